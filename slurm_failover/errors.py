@@ -1,0 +1,33 @@
+"""What can go wrong, named by whose fault it is and what to do about it."""
+
+
+class FailoverError(Exception):
+    """The base of every error that we raise on purpose; its text is fit for an admin's eyes."""
+
+
+class SettingsError(FailoverError):
+    """The site's settings file is wrong; the text names file, line or key, and the remedy."""
+
+
+class RuleError(FailoverError):
+    """A rule file is wrong; the text names file, table, key, and the remedy."""
+
+
+class RecordError(FailoverError):
+    """A record of ours in Slurm can not be read, for example one of a newer version."""
+
+
+class SlurmError(FailoverError):
+    """Slurm refused a request; the text is Slurm's own."""
+
+
+class SlurmUnavailable(SlurmError):
+    """Slurm did not answer, or not in time. Whether a change was made is unknown."""
+
+
+class NoSuchJob(SlurmError):
+    """Slurm answered that it does not know this job (any more)."""
+
+
+class SourceUnreadable(FailoverError):
+    """Evidence could not be read. The verdict is "unknown", never "healthy" and never "faulty"."""
