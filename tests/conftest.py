@@ -1,0 +1,12 @@
+"""Options of the whole test suite."""
+
+import pytest
+
+
+def pytest_addoption(parser: pytest.Parser) -> None:
+    """Which Slurm the live tests run on."""
+    parser.addoption(
+        "--suite",
+        default="trixie",
+        help="Debian suite of the live cluster's image: trixie (Slurm 24.11) or forky (26.05)",
+    )

@@ -1,0 +1,305 @@
+"""A real Slurm cluster in containers: one controller, four nodes with two stand-in GPUs each.
+
+Everything that a cluster makes (containers, network, volume) carries a label with its name and one
+with the process that owns it, so that several clusters live side by side and what a killed run
+left behind is found and removed by the next.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import os
+import secrets
+import threading
+import time
+from collections.abc import Callable, Iterable
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+from typing import Any, NamedTuple, TypeVar
+
+import docker
+from docker.errors import APIError
+from docker.models.containers import Container
+
+CONTROLLER = "ctl"
+NODES = ("n1", "n2", "n3", "n4")
+HOSTS = (CONTROLLER, *NODES)
+CLUSTER_LABEL = "slurm-failover.cluster"
+OWNER_LABEL = "slurm-failover.owner"
+KEPT = "kept"
+JSON = "--json=v0.0.42"
+SHARED = "/shared"
+HOOK_LOG = "/var/log/slurm/slurm-failover.log"
+T = TypeVar("T")
+
+
+class Finished(NamedTuple):
+    """How a command in a container ended."""
+
+    rc: int
+    stdout: str
+    stderr: str
+
+
+def poll(condition: Callable[[], T], seconds: float, every: float = 0.1) -> T | None:
+    """The first true value of ``condition``, or None after the deadline."""
+    deadline = time.monotonic() + seconds
+    pause = threading.Event()
+    while True:
+        value = condition()
+        if value:
+            return value
+        if time.monotonic() > deadline:
+            return None
+        pause.wait(every)
+
+
+def each(function: Callable[[str], T], hosts: Iterable[str]) -> dict[str, T]:
+    """``function`` of every host, at the same time."""
+    names = tuple(hosts)
+    with ThreadPoolExecutor(len(names)) as pool:
+        return dict(zip(names, pool.map(function, names), strict=True))
+
+
+def owner_of(pid: int) -> str:
+    """A name for a process that no later process can have: namespace, pid and start time."""
+    namespace = os.readlink("/proc/self/ns/pid").strip("pid:[]")
+    boot = Path("/proc/sys/kernel/random/boot_id").read_text().strip()
+    started = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[19]
+    return f"{boot}/{namespace}/{pid}/{started}"
+
+
+def is_stale(owner: str) -> bool:
+    """Whether the owner named by a label is certainly gone; one elsewhere is not ours to judge."""
+    if owner == KEPT:
+        return False
+    boot, namespace, pid, _ = owner.split("/")
+    mine = owner_of(os.getpid()).split("/")
+    if boot != mine[0]:
+        return True
+    if namespace != mine[1]:
+        return False
+    try:
+        return owner_of(int(pid)) != owner
+    except OSError:
+        return True
+
+
+def remove_all(client: docker.DockerClient, doomed: Callable[[dict[str, str]], bool]) -> int:
+    """Remove our containers, networks and volumes whose labels are doomed; how many there were."""
+    ours = {"label": CLUSTER_LABEL}
+    count = 0
+    for container in client.containers.list(all=True, filters=ours):
+        if doomed(container.labels):
+            count += 1
+            with contextlib.suppress(APIError):
+                container.remove(force=True, v=True)
+    for network in client.networks.list(filters=ours):
+        if doomed(network.attrs["Labels"]):
+            count += 1
+            with contextlib.suppress(APIError):
+                network.remove()
+    for volume in client.volumes.list(filters=ours):
+        if doomed(volume.attrs["Labels"]):
+            count += 1
+            with contextlib.suppress(APIError):
+                volume.remove(force=True)
+    return count
+
+
+class Cluster:
+    """The live cluster. Hosts are ``ctl`` and ``n1`` to ``n4``; users are root, alice and bob."""
+
+    def __init__(self, image: str, name: str | None = None, keep: bool = False) -> None:
+        self.image = image
+        self.name = name or f"slurm-failover-{secrets.token_hex(3)}"
+        self._client = docker.from_env(timeout=180)
+        owner = KEPT if keep else owner_of(os.getpid())
+        self._labels = {CLUSTER_LABEL: self.name, OWNER_LABEL: owner}
+        self._containers: dict[str, Container] = {}
+
+    # --- life -----------------------------------------------------------------------------------
+
+    def start(self) -> None:
+        """Create everything and wait until four nodes are idle."""
+        remove_all(self._client, lambda labels: is_stale(labels[OWNER_LABEL]))
+        network = self._client.networks.create(self.name, driver="bridge", labels=self._labels)
+        self._client.volumes.create(self.name, labels=self._labels)
+        # The controller goes first: an empty volume takes its content from the first container.
+        self._containers[CONTROLLER] = self._create(CONTROLLER, str(network.name))
+        self._containers |= each(lambda host: self._create(host, str(network.name)), NODES)
+        self.wait(self._all_idle, 60, "four idle nodes after the cluster's start")
+
+    def stop(self) -> None:
+        """Remove everything that ``start`` made."""
+        remove_all(self._client, lambda labels: labels[CLUSTER_LABEL] == self.name)
+
+    def _create(self, host: str, network: str) -> Container:
+        endpoint = self._client.api.create_endpoint_config(aliases=[host])
+        return self._client.containers.run(
+            self.image,
+            name=f"{self.name}-{host}",
+            hostname=host,
+            labels=self._labels,
+            init=True,
+            detach=True,
+            network=network,
+            networking_config={network: endpoint},
+            volumes={self.name: {"bind": SHARED, "mode": "rw"}},
+        )
+
+    def reset(self) -> None:
+        """Back to the state after ``start``, for the next test: no job, four idle nodes.
+
+        Job ids, accounting rows and log files stay.
+        """
+        each(lambda host: self.check(host, ["cluster-reset", "daemons"]), HOSTS)
+        self.check(CONTROLLER, "squeue -h -o %A | xargs -r scancel")
+        self.wait(self._queue_is_empty, 60, "an empty queue")
+        each(lambda host: self.check(host, ["cluster-reset"]), HOSTS)
+        self.wait(self._healed, 60, "four idle nodes without a trace of the last test")
+
+    def _queue_is_empty(self) -> bool:
+        return not self.check(CONTROLLER, ["squeue", "-h"])
+
+    def _all_idle(self) -> bool:
+        done = self.run(CONTROLLER, ["scontrol", "show", "node", JSON])
+        nodes = json.loads(done.stdout)["nodes"] if done.rc == 0 else []
+        return len(nodes) == len(NODES) and all(n["state"] == ["IDLE"] for n in nodes)
+
+    def _healed(self) -> bool:
+        clean = True
+        for node in json.loads(self.check(CONTROLLER, ["scontrol", "show", "node", JSON]))["nodes"]:
+            update = ["scontrol", "update", f"NodeName={node['name']}"]
+            if {"DRAIN", "DOWN"} & set(node["state"]):
+                self.run(CONTROLLER, [*update, "State=RESUME"])
+            if node["reason"] or node["extra"] or node["comment"]:
+                self.run(CONTROLLER, [*update, "Reason=", "Extra=", "Comment="])
+            traces = node["reason"], node["extra"], node["comment"]
+            clean = clean and node["state"] == ["IDLE"] and not any(traces)
+        return clean
+
+    # --- commands -------------------------------------------------------------------------------
+
+    def run(
+        self, host: str, command: str | list[str], user: str = "root", timeout: float = 60
+    ) -> Finished:
+        """Run an argument list, or a bash command line, in a host. 124 is the time-out's status."""
+        argv = ["bash", "-c", command] if isinstance(command, str) else command
+        limit = ["timeout", "-k", "5", str(timeout)]
+        done = self._containers[host].exec_run([*limit, *argv], user=user, demux=True)
+        stdout, stderr = ((part or b"").decode(errors="replace") for part in done.output)
+        return Finished(int(done.exit_code), stdout, stderr)
+
+    def check(
+        self, host: str, command: str | list[str], user: str = "root", timeout: float = 60
+    ) -> str:
+        """The stdout of a command that must succeed; AssertionError with its stderr if not."""
+        done = self.run(host, command, user, timeout)
+        assert done.rc == 0, f"{host}: {command} ended with {done.rc}: {done.stderr}{done.stdout}"
+        return done.stdout
+
+    def sbatch(self, script: str, *options: str, user: str = "alice") -> int:
+        """Submit a script (``#!/bin/bash`` is added where it has none); the job's id.
+
+        The output is /shared/slurm-JOB.out, the same file on every host.
+        """
+        text = script if script.startswith("#!") else f"#!/bin/bash\n{script}\n"
+        line = 'script=$1; shift; printf "%s\n" "$script" | sbatch --parsable "$@"'
+        argv = ["bash", "-c", line, "sbatch", text, *options]
+        return int(self.check(CONTROLLER, argv, user).split(";")[0])
+
+    # --- what Slurm knows -----------------------------------------------------------------------
+
+    def job(self, job: int | str) -> dict[str, Any]:
+        """One job as ``scontrol show job`` tells it; AssertionError where Slurm knows none."""
+        answer = json.loads(self.check(CONTROLLER, ["scontrol", "show", "job", str(job), JSON]))
+        return dict(answer["jobs"][0])
+
+    def job_state(self, job: int | str) -> list[str]:
+        """The job's state and flags, such as ``["FAILED", "COMPLETING"]``."""
+        return list(self.job(job)["job_state"])
+
+    def node(self, name: str) -> dict[str, Any]:
+        """One node as ``scontrol show node`` tells it."""
+        answer = json.loads(self.check(CONTROLLER, ["scontrol", "show", "node", name, JSON]))
+        return dict(answer["nodes"][0])
+
+    def sacct(self, job: int | str, *fields: str) -> list[dict[str, str]]:
+        """The accounting rows of a job, one for every run of it, oldest first, without steps."""
+        form = f"--format={','.join(fields)}"
+        argv = ["sacct", "-D", "-X", "-n", "--parsable2", "--delimiter=\t", "-j", str(job), form]
+        rows = self.check(CONTROLLER, argv).splitlines()
+        return [dict(zip(fields, row.split("\t"), strict=True)) for row in rows]
+
+    def read(self, host: str, path: str) -> str:
+        """A file's text, empty where there is no such file."""
+        return self.run(host, ["cat", path]).stdout
+
+    def output(self, job: int | str) -> str:
+        """What the job has written so far, all its runs in one file."""
+        return self.read(CONTROLLER, f"{SHARED}/slurm-{job}.out")
+
+    # --- faults ---------------------------------------------------------------------------------
+
+    def inject(self, node: str, text: str, level: int = 3) -> int:
+        """Append a kernel record to a node's log, stamped with its clock now; its sequence."""
+        return int(self.check(node, ["cluster-inject", str(level), text]))
+
+    def kill_daemon(self, host: str, name: str) -> None:
+        """End a daemon as a crash would; it stays dead until it is started again."""
+        self.check(host, ["cluster-daemon", "kill", name])
+
+    def start_daemon(self, host: str, name: str) -> None:
+        """Start a daemon and wait until it answers; nothing where it runs already."""
+        self.check(host, ["cluster-daemon", "start", name])
+
+    def freeze_daemon(self, host: str, name: str) -> None:
+        """Stop a daemon in its tracks: it holds its port and answers nothing."""
+        self.check(host, ["cluster-daemon", "freeze", name])
+
+    def thaw_daemon(self, host: str, name: str) -> None:
+        """Let a frozen daemon go on."""
+        self.check(host, ["cluster-daemon", "thaw", name])
+
+    # --- waiting --------------------------------------------------------------------------------
+
+    def wait(self, condition: Callable[[], T], seconds: float, what: str) -> T:
+        """The first true value of ``condition``; AssertionError with the cluster's view if none.
+
+        An AssertionError of the condition itself (Slurm away for a moment) means "not yet".
+        """
+        last: list[str] = []
+
+        def attempt() -> T | None:
+            try:
+                return condition()
+            except AssertionError as error:
+                last[:] = [str(error)]
+                return None
+
+        value = poll(attempt, seconds)
+        if value is None:
+            raise AssertionError(f"no {what} within {seconds} s. {' '.join(last)}\n{self.report()}")
+        return value
+
+    def report(self) -> str:
+        """What someone who debugs a failed test looks at first."""
+        commands = {
+            CONTROLLER: (
+                "squeue -o '%i %j %u %T %R %N %Q %k'",
+                "sinfo -N -o '%N %T %E'",
+                "scontrol show job",
+                "scontrol show node | grep -E 'NodeName|State|Reason|Extra|Comment'",
+                "tail -n 40 /var/log/slurm/slurmctld.log",
+                f"tail -n 30 {HOOK_LOG}",
+            ),
+        }
+        commands |= dict.fromkeys(NODES, (f"tail -n 15 {HOOK_LOG}",))
+        parts = []
+        for host in filter(self._containers.get, commands):
+            for command in commands[host]:
+                done = self.run(host, command, timeout=10)
+                parts.append(f"--- {host}: {command}\n{done.stdout}{done.stderr}")
+        return "\n".join(parts)
