@@ -1,0 +1,10 @@
+"""Records × rules → events → a judgement. Pure: bytes and clocks stay outside.
+
+``match`` finds the rule for one record, ``events`` folds storms and parts of one print into single
+events, ``judge`` weighs the events: whose fault the end of a job was, and what the node needs.
+"""
+
+from slurm_failover.classify.events import read_events
+from slurm_failover.classify.judge import judge
+
+__all__ = ["judge", "read_events"]

@@ -1,0 +1,205 @@
+"""One record and the catalogue → one event, or none.
+
+Xid and SXid lines are found by the number after the bracket, never by a later one: what follows
+holds the name of a process, which its owner chooses. All other lines are found by their text.
+"""
+
+from __future__ import annotations
+
+import re
+from dataclasses import replace
+
+from slurm_failover import nvlink5
+from slurm_failover.catalogue import Catalogue, Rule
+from slurm_failover.model import Event, FaultClass, NodeAction, Record, Role, Scope
+
+LONGEST = 160
+KERNEL = "kernel"
+
+_PCI = r"(?:[0-9a-fA-F]{4,8}:)?[0-9a-fA-F]{2,4}:[0-9a-fA-F]{2}"
+_DEVICE = re.compile(r"\b([0-9a-fA-F]{4,8}):([0-9a-fA-F]{2}):([0-9a-fA-F]{2})(?:\.[0-7])?(?![\w:])")
+_GPU_DEVICE = re.compile(r"GPU([0-9a-fA-F]{4,8}):([0-9a-fA-F]{2}):([0-9a-fA-F]{2})(?:\.[0-7])?\b")
+_XID = re.compile(
+    r"NVRM: Xid \((?:PCI:)?(?P<pci>[^)]{1,40})\): (?P<code>\d{1,5})\b(?P<rest>.*)", re.S
+)
+_SXID = re.compile(
+    r"nvidia-nvswitch\d+: SXid \(PCI:(?P<pci>[^)]{1,40})\): (?P<code>\d{1,6})\b(?P<rest>.*)", re.S
+)
+_PLUGIN = re.compile(r"XidCriticalError: Xid=(?P<code>\d{1,5}) on Device=(?P<rest>)(?P<pci>)")
+_SEVERITY = re.compile(
+    r"^,\s*(?:Severity (?P<level>[01])\b|(?P<word>Fatal|Non-fatal|Correctable),)"
+)
+_CAUSED_BY = re.compile(r" caused by previous Xid (\d{1,5})\s*$")
+_DATA = re.compile(r"^,\s*Data \{")
+
+
+def match(record: Record, catalogue: Catalogue) -> Event | None:
+    """The event that the record stands for by itself, or None where no rule gives it a meaning."""
+    text = record.text
+    if "Xid" in text and (coded := _match_code(record, catalogue)) is not None:
+        return coded[0]
+    for rule in catalogue.by_text:
+        if _applies(rule, record) and (found := rule.pattern and rule.pattern.search(text)):
+            if rule.unless is not None and rule.unless.search(text):
+                continue
+            return _event(rule, record, _group(found, "code"), _group(found, "pci"))
+    return None
+
+
+def _applies(rule: Rule, record: Record) -> bool:
+    if rule.anchors and not any(anchor in record.text for anchor in rule.anchors):
+        return False
+    if rule.origin == "any" or not record.origin:
+        return True
+    return (record.origin == KERNEL) == (rule.origin == KERNEL)
+
+
+def _group(found: re.Match[str], name: str) -> str | None:
+    return found.groupdict().get(name)
+
+
+def _match_code(record: Record, catalogue: Catalogue) -> tuple[Event | None] | None:
+    """The event of a line that carries a code; None where the line carries none."""
+    if record.origin in ("", KERNEL):
+        if found := _XID.match(record.text):
+            return (_xid(record, found, catalogue),)
+        if found := _SXID.match(record.text):
+            return (_sxid(record, found, catalogue),)
+    if record.origin != KERNEL and (found := _PLUGIN.search(record.text)):
+        return (_xid(record, found, catalogue),)
+    return None
+
+
+def _xid(record: Record, found: re.Match[str], catalogue: Catalogue) -> Event | None:
+    code, rest = int(found["code"]), found["rest"]
+    rule = _by_code("xid", code, rest, catalogue)
+    event = _event(rule, record, found["code"], found["pci"])
+    if event is None:
+        return None
+    if code in range(144, 151) and (report := nvlink5.read_report(rest)) is not None:
+        return _with_link_report(event, report, catalogue)
+    if cause := _CAUSED_BY.search(rest):
+        implied = _by_code("xid", int(cause[1]), "", catalogue)
+        return event if implied.role is Role.ECHO else replace(event, implied=implied.klass)
+    return event
+
+
+def _with_link_report(event: Event, report: nvlink5.LinkReport, catalogue: Catalogue) -> Event:
+    """The event with the class that the decoded registers give it.
+
+    A row that NVIDIA says to ignore clears nothing for a unit whose errors are ambiguous as such;
+    a line that says Nonfatal is never hardware.
+    """
+    row = nvlink5.decode(event.code or 0, report, catalogue.decode)
+    if row is None:
+        klass = FaultClass.HARDWARE if report.fatal else FaultClass.AMBIGUOUS
+    elif row.klass is FaultClass.INFORMATIONAL:
+        own = event.klass is FaultClass.AMBIGUOUS
+        klass = FaultClass.AMBIGUOUS if own else FaultClass.INFORMATIONAL
+    else:
+        klass = row.klass if report.fatal else FaultClass.AMBIGUOUS
+    return _as(event, klass, NodeAction.DRAIN)
+
+
+def _sxid(record: Record, found: re.Match[str], catalogue: Catalogue) -> Event | None:
+    rest = found["rest"]
+    rule = _by_code("sxid", int(found["code"]), rest, catalogue)
+    event = _event(rule, record, found["code"], found["pci"])
+    if event is None:
+        return None
+    if _DATA.match(rest):
+        return _as(event, FaultClass.INFORMATIONAL, NodeAction.NONE)
+    severity = _SEVERITY.match(rest)
+    if severity is None:
+        return event
+    if "1" in (severity["level"] or "") or severity["word"] == "Fatal":
+        return _as(event, FaultClass.HARDWARE, NodeAction.REBOOT)
+    return _as(event, _nonfatal(rule), NodeAction.REBOOT)
+
+
+def _nonfatal(rule: Rule) -> FaultClass:
+    if rule.nonfatal is not None:
+        return rule.nonfatal
+    return (
+        FaultClass.INFORMATIONAL if rule.klass is FaultClass.INFORMATIONAL else FaultClass.AMBIGUOUS
+    )
+
+
+def _as(event: Event, klass: FaultClass, if_hardware: NodeAction) -> Event:
+    """The event under another class; hardware stands on its own and asks something of the node."""
+    if klass is FaultClass.HARDWARE:
+        return replace(event, klass=klass, node_action=if_hardware, role=Role.ROOT)
+    role = event.role if event.klass is not FaultClass.HARDWARE else Role.ECHO
+    if klass is FaultClass.INFORMATIONAL:
+        role = Role.ROOT
+    return replace(event, klass=klass, node_action=NodeAction.NONE, role=role)
+
+
+def _by_code(kind: str, code: int, rest: str, catalogue: Catalogue) -> Rule:
+    for rule in catalogue.by_code.get((kind, code), ()):
+        if rule.pattern is None or rule.pattern.search(rest):
+            return rule
+    for rule in catalogue.by_text:
+        if rule.kind == kind and rule.pattern is not None and rule.pattern.search(rest):
+            return rule
+    return catalogue.rule(f"{kind}-unknown")
+
+
+def _event(rule: Rule, record: Record, code: str | None, pci: str | None) -> Event | None:
+    if rule.klass is None:
+        return None
+    number = int(code) if code else None
+    device = pci_id(pci) if pci is not None else _first_device(record.text)
+    return Event(
+        kind=rule.kind,
+        klass=rule.klass,
+        scope=rule.scope,
+        rule=rule.name,
+        because=_because(rule, number, device),
+        code=number,
+        pci=device,
+        meaning=rule.meaning,
+        action=rule.action,
+        node_action=rule.node_action,
+        role=rule.role,
+        time=record.time,
+        last_time=record.time,
+        time_certain=record.time_certain,
+        line=record.line,
+        lines=record.repeats,
+        sequence=record.sequence,
+        trusted=record.trusted,
+        source=record.source,
+        text=record.text,
+    )
+
+
+def _because(rule: Rule, code: int | None, device: str | None) -> str:
+    names = {"xid": ("Xid", "GPU"), "sxid": ("SXid", "NVSwitch")}
+    if rule.kind in names and code is not None:
+        number, owner = names[rule.kind]
+        where = f" on {owner} {device}" if device else ""
+        sentence = f"{number} {code}{where}: {rule.meaning}"
+    else:
+        on = "GPU " if rule.scope is Scope.GPU else ""
+        sentence = f"{rule.meaning} ({on}{device})" if device else rule.meaning
+    return sentence if len(sentence) <= LONGEST else sentence[: LONGEST - 1] + "…"
+
+
+def pci_id(text: str) -> str | None:
+    """A PCI address in any of its forms as ``0000:3b:00``, or None where it is none.
+
+    Seen: with and without domain, 8-digit domains, a function digit, a MIG suffix, upper case.
+    """
+    words = text.split()
+    bare = words[0].partition(".")[0] if words else ""
+    if re.fullmatch(_PCI, bare) is None:
+        return None
+    parts = bare.lower().split(":")
+    domain = int(parts[0], 16) if len(parts) == 3 else 0
+    return f"{domain:04x}:{int(parts[-2], 16):02x}:{parts[-1]}"
+
+
+def _first_device(text: str) -> str | None:
+    found = _GPU_DEVICE.search(text) or _DEVICE.search(text)
+    return pci_id(found[0].removeprefix("GPU")) if found else None
