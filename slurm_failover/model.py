@@ -37,6 +37,22 @@ class NodeAction(StrEnum):
     REBOOT = "reboot"
 
 
+class Role(StrEnum):
+    """What part an event plays beside others.
+
+    A root stands on its own. An echo takes over whose fault it is from what came before it on the
+    same device, and stands on its own only where nothing did. A hint proves nothing by itself, and
+    turns an ambiguous event on the same device into a hardware fault. A condition is the node's
+    need and never the cause of a job's end. A cancel takes the node's need of an earlier echo back.
+    """
+
+    ROOT = "root"
+    ECHO = "echo"
+    HINT = "hint"
+    CONDITION = "condition"
+    CANCEL = "cancel"
+
+
 class JobCause(StrEnum):
     """Whose fault the end of a job was, as far as one node can tell."""
 
@@ -52,7 +68,9 @@ class Record:
 
     ``time`` is None where the log gives none; ``time_certain`` is False where it had to be guessed
     (no year, no zone, a wall clock that was printed from a monotonic one). ``trusted`` says that an
-    ordinary user could not have written the line.
+    ordinary user could not have written the line. ``origin`` is "kernel", the name of the program
+    that wrote the line, or empty where the log does not say. ``repeats`` is how many messages the
+    line stands for ("message repeated 9 times").
     """
 
     text: str
@@ -62,11 +80,16 @@ class Record:
     sequence: int | None = None
     trusted: bool = False
     source: str = ""
+    origin: str = ""
+    repeats: int = 1
 
 
 @dataclass(frozen=True, slots=True)
 class Event:
-    """What one or more records say, and which rule says so. Storms of one kind are one event."""
+    """What one or more records say, and which rule says so. Storms of one kind are one event.
+
+    ``implied`` is the class of another code that the line itself names as its cause.
+    """
 
     kind: str
     klass: FaultClass
@@ -78,6 +101,8 @@ class Event:
     meaning: str = ""
     action: str = ""
     node_action: NodeAction = NodeAction.NONE
+    role: Role = Role.ROOT
+    implied: FaultClass | None = None
     time: float | None = None
     last_time: float | None = None
     time_certain: bool = False
@@ -114,3 +139,82 @@ class Judgement:
     because: str
     root: Event | None = None
     events: tuple[Event, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class JobFacts:
+    """What Slurm says of one job at one moment.
+
+    ``label`` is the name to use in requests: ``ARRAY_TASK`` for an array task, since the bare id of
+    an array's first record would hit every task. ``nodes`` and ``excluded`` are hostlists as Slurm
+    prints them. ``states`` holds the base state and its flags, such as FAILED and COMPLETING.
+    """
+
+    job_id: int
+    label: str
+    name: str = ""
+    user: str = ""
+    partition: str = ""
+    qos: str = ""
+    states: frozenset[str] = frozenset()
+    reason: str = ""
+    comment: str = ""
+    admin_comment: str = ""
+    nodes: str = ""
+    excluded: str = ""
+    required: str = ""
+    failed_node: str = ""
+    restarts: int = 0
+    start: float = 0.0
+    end: float = 0.0
+    eligible: float = 0.0
+    exit_code: int = 0
+    exit_signal: int = 0
+    batch: bool = True
+    requeue: bool = True
+    held: bool = False
+    priority: int = 0
+    gres_detail: tuple[str, ...] = ()
+
+    def has(self, *states: str) -> bool:
+        """Whether the job is in any of the given Slurm states or flags."""
+        return not self.states.isdisjoint(states)
+
+
+@dataclass(frozen=True, slots=True)
+class NodeFacts:
+    """What Slurm says of one node at one moment."""
+
+    name: str
+    states: frozenset[str] = frozenset()
+    reason: str = ""
+    reason_time: float = 0.0
+    extra: str = ""
+
+    def has(self, *states: str) -> bool:
+        """Whether the node is in any of the given Slurm states or flags."""
+        return not self.states.isdisjoint(states)
+
+
+@dataclass(frozen=True, slots=True)
+class Limits:
+    """What the site allows: failovers for one job, and which foreign drain reasons count."""
+
+    max_retries: int = 3
+    trusted_reasons: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Evidence:
+    """What one node says about one attempt of one job; ``start`` names the attempt.
+
+    ``requeued`` says that the node itself requeued and held the job, since it was running on.
+    """
+
+    node: str
+    job_id: int
+    start: float
+    cause: JobCause
+    because: str
+    time: float = 0.0
+    requeued: bool = False
