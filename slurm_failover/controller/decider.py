@@ -1,0 +1,155 @@
+"""The decider: one process for all waiting jobs. Level-triggered: every step can be repeated.
+
+Each round asks Slurm once for all waiting jobs and once for their nodes, brings every job one step
+further, and ends when nothing waits.
+"""
+
+from __future__ import annotations
+
+import random
+import time
+from collections.abc import Callable
+from dataclasses import replace
+
+from slurm_failover import files, lifecycle
+from slurm_failover.controller.endings import Say, finish_hold, write_both
+from slurm_failover.controller.notes import Note, Notes
+from slurm_failover.controller.placement import Placement
+from slurm_failover.errors import FailoverError, SlurmUnavailable
+from slurm_failover.model import JobFacts, Limits, NodeFacts
+from slurm_failover.policy import Action, decide
+from slurm_failover.record import Record, Step, read_record
+from slurm_failover.slurm.client import Slurm
+
+FIRST_PAUSE = 0.1
+LONGEST_PAUSE = 3.0
+
+
+class Decider:
+    """Brings every waiting job to what its record calls for."""
+
+    def __init__(
+        self,
+        slurm: Slurm,
+        notes: Notes,
+        limits: Limits,
+        placement: Placement,
+        wait_for_nodes: float,
+        say: Say,
+    ) -> None:
+        self._slurm = slurm
+        self._notes = notes
+        self._limits = limits
+        self._placement = placement
+        self._wait_for_nodes = wait_for_nodes
+        self._say = say
+
+    def run(self, pause: Callable[[float], None] = time.sleep) -> None:
+        """Serve the notes until none is left; at most one process does so at any time.
+
+        One more may wait behind it: that one sees the notes that came too late for the first.
+        """
+        with files.locked(self._notes.lock("next"), 0) as first_in_line:
+            if not first_in_line:
+                return
+            with files.locked(self._notes.lock("decider"), self._wait_for_nodes) as alone:
+                if alone:
+                    self._serve(pause)
+
+    def _serve(self, pause: Callable[[float], None]) -> None:
+        length = FIRST_PAUSE
+        while waiting := self._notes.read():
+            moved = self._round(waiting)
+            length = FIRST_PAUSE if moved else min(length * 1.5, LONGEST_PAUSE)
+            pause(length * random.uniform(0.7, 1.3))  # noqa: S311 - jitter, not a secret
+
+    def _round(self, waiting: list[Note]) -> bool:
+        """One round over all notes. True if any job came a step further."""
+        try:
+            jobs = {job.job_id: job for job in self._slurm.jobs([note.label for note in waiting])}
+            ready = [note for note in waiting if self._is_ready(note, jobs.get(note.job_id))]
+            nodes = self._ask_nodes([jobs[note.job_id] for note in ready if note.job_id in jobs])
+        except SlurmUnavailable as error:
+            self._say(f"Slurm does not answer, the decision waits: {error}")
+            return False
+        for note in ready:
+            self._attend(note, jobs.get(note.job_id), nodes)
+        return bool(ready)
+
+    def _is_ready(self, note: Note, job: JobFacts | None) -> bool:
+        """Whether the job's nodes are done, or have had their time."""
+        overdue = time.time() - note.since > self._wait_for_nodes
+        return job is None or not job.has("COMPLETING") or overdue
+
+    def _ask_nodes(self, jobs: list[JobFacts]) -> dict[str, NodeFacts]:
+        records = [read_record(job.admin_comment) for job in jobs]
+        names = lifecycle.merge_nodes(*(record.attempt.nodes for record in records if record))
+        return {node.name: node for node in self._slurm.nodes(names)} if names else {}
+
+    def _attend(self, note: Note, job: JobFacts | None, nodes: dict[str, NodeFacts]) -> None:
+        """Bring one job a step further; its trouble is not the others'."""
+        try:
+            if job is None or self._advance(note, job, nodes):
+                self._notes.remove(note)
+        except SlurmUnavailable as error:
+            self._say(f"job {note.label}: Slurm does not answer, trying again: {error}")
+        except FailoverError as error:
+            self._say(f"job {note.label} stays as it is: {error}")
+            self._notes.remove(note)
+
+    def _advance(self, note: Note, job: JobFacts, nodes: dict[str, NodeFacts]) -> bool:
+        """True when nothing is left to do for this note."""
+        record = read_record(job.admin_comment)
+        if record is None or record.attempt.start < note.start or _is_running(record):
+            return not self._resume_hold(note, job)
+        if record.attempt.start > note.start or not job.has("PENDING"):
+            return True
+        if record.step is Step.HELD:
+            return self._decide(job, record, nodes)
+        return self._finish(job, record)
+
+    def _resume_hold(self, note: Note, job: JobFacts) -> bool:
+        """Finish a hold that was interrupted; False where the job is no longer ours to hold."""
+        if job.has("FAILED", "OUT_OF_MEMORY") or (job.has("PENDING") and job.held):
+            finish_hold(self._slurm, job, note)
+            return True
+        return False
+
+    def _decide(self, job: JobFacts, record: Record, nodes: dict[str, NodeFacts]) -> bool:
+        if not job.held or job.reason == "JobHeldAdmin":
+            who = "an administrator holds the job" if job.held else "the job was released"
+            self._write(job, lifecycle.step_back(record, f"{who} before the decision"))
+            return True
+        heard = [nodes[name] for name in lifecycle.expand(record.attempt.nodes) if name in nodes]
+        verdict = decide(job, record, heard, self._limits, silent=job.has("COMPLETING"))
+        decided = lifecycle.apply_verdict(record, verdict)
+        change = write_both(job, decided)
+        if verdict.action is Action.FAILOVER:
+            change = replace(change, excluded=lifecycle.merge_nodes(job.excluded, decided.excluded))
+        self._slurm.update_job(job.label, change)
+        self._say(f"job {job.label}: {verdict.action.value}: {verdict.because}")
+        if verdict.action is not Action.FAILOVER:
+            return True
+        return self._finish(job, decided)
+
+    def _finish(self, job: JobFacts, record: Record) -> bool:
+        """Release and raise a job whose failover is decided."""
+        if record.step is not Step.DECIDED:
+            return True
+        if job.held:
+            self._slurm.release(job.label)
+        if job.has("COMPLETING"):
+            # Slurm sets the start delay when the job leaves COMPLETING: too early to lift it.
+            return False
+        placed = write_both(job, lifecycle.place(record))
+        self._slurm.update_job(job.label, self._placement.raise_job(placed))
+        return True
+
+    def _write(self, job: JobFacts, record: Record) -> None:
+        self._slurm.update_job(job.label, write_both(job, record))
+        self._say(f"job {job.label}: {record.because}")
+
+
+def _is_running(record: Record) -> bool:
+    """Whether the record still shows the attempt as running: its end was not written."""
+    return record.step is Step.NONE and not record.attempt.outcome

@@ -1,0 +1,110 @@
+"""What PrologSlurmctld and EpilogSlurmctld do: record the start, and hold the end."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+from dataclasses import replace
+
+from slurm_failover import lifecycle
+from slurm_failover.controller.notes import Note, Notes
+from slurm_failover.evidence import choose, read_evidence
+from slurm_failover.model import JobFacts, Limits
+from slurm_failover.optin import read_opt_in
+from slurm_failover.policy import Ending, describe_end, read_ending, refuse_job, retry_limit
+from slurm_failover.record import (
+    Record,
+    Step,
+    read_record,
+    write_mirror,
+    write_record,
+    write_refusal,
+)
+from slurm_failover.slurm.client import JobChange, Slurm
+
+Say = Callable[[str], None]
+
+
+def record_start(slurm: Slurm, limits: Limits, job_id: str, option: str | None, say: Say) -> None:
+    """Record that an attempt of a flagged job starts; an unflagged job is left as it is.
+
+    ``option`` is the value of ``sbatch --failover`` where it was used.
+    """
+    job = slurm.job(job_id)
+    wish = read_opt_in(job.comment, option)
+    if wish is None:
+        return
+    refusal = wish.problem or refuse_job(job)
+    if refusal:
+        say(f"job {job.label}: failover is off: {refusal}")
+        comment = write_refusal(job.comment, refusal)
+        slurm.update_job(job.label, JobChange(comment=comment))
+        return
+    # Before the job ever ran there was nothing for us to record: such a record is a forgery.
+    old = read_record(job.admin_comment) if job.restarts else None
+    record = lifecycle.start_attempt(job, old, retry_limit(wish, limits))
+    slurm.update_job(job.label, write_both(job, record))
+
+
+def hold_end(
+    slurm: Slurm,
+    notes: Notes,
+    limits: Limits,
+    job_id: str,
+    nodes: str,
+    option: str | None,
+    say: Say,
+) -> bool:
+    """Hold a flagged job that ended by a failure, and record it. True if a decision is due.
+
+    ``nodes`` are all nodes of the attempt: while a job completes, Slurm shows only those that have
+    not finished. Running it twice for one end changes nothing the second time.
+    """
+    job = slurm.job(job_id)
+    wish = read_opt_in(job.comment, option)
+    if wish is None or wish.problem:
+        return False
+    whole = replace(job, nodes=nodes or job.nodes)
+    record = lifecycle.start_attempt(
+        whole, read_record(job.admin_comment), retry_limit(wish, limits)
+    )
+    if record.step is Step.HELD:
+        return True
+    ending, why = read_ending(whole, _stopped_by_node(slurm, job, record), record.attempt.nodes)
+    if ending is Ending.LEFT_ALONE:
+        say(f"job {job.label} is left alone: {why}")
+        return False
+    held = lifecycle.hold(record, job, ending, time.time())
+    note = Note(job.job_id, job.label, ending, held)
+    notes.add(note)
+    finish_hold(slurm, job, note)
+    say(f"job {job.label} is held as failoverinprogress: {describe_end(job, ending)}")
+    return True
+
+
+def finish_hold(slurm: Slurm, job: JobFacts, note: Note) -> None:
+    """Hold the job, unless it is held, and write its held record."""
+    if note.ending is Ending.FAILED and not job.has("PENDING"):
+        slurm.requeue_and_hold(job.label)
+    elif note.ending is Ending.NODE_LOST and not job.held:
+        slurm.hold(job.label)
+    slurm.update_job(job.label, write_both(job, note.record))
+
+
+def write_both(job: JobFacts, record: Record) -> JobChange:
+    """The record and its mirror, as one change."""
+    return JobChange(
+        comment=write_mirror(job.comment, record),
+        admin_comment=write_record(job.admin_comment, record),
+    )
+
+
+def _stopped_by_node(slurm: Slurm, job: JobFacts, record: Record) -> bool:
+    """Whether a node of the attempt wrote that it requeued and held the job."""
+    if not (job.has("PENDING") and job.has("SPECIAL_EXIT")):
+        return False
+    return any(
+        entry.requeued
+        for node in slurm.nodes(record.attempt.nodes)
+        for entry in choose(read_evidence(node.name, node.extra), job.job_id, job.start)
+    )

@@ -1,0 +1,80 @@
+"""Notes from EpilogSlurmctld to the decider: which job ends wait, and how each one ended.
+
+A note is a wake-up, not a store: Slurm holds the record. It is written before the job is held, so
+that a hold that was interrupted can be finished by anyone.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+from dataclasses import dataclass
+
+from slurm_failover import files
+from slurm_failover.errors import RecordError
+from slurm_failover.policy import Ending
+from slurm_failover.record import Record, decode_record, encode_record
+
+
+@dataclass(frozen=True, slots=True)
+class Note:
+    """One job end that waits: how it ended, and the record that the held job shall have."""
+
+    job_id: int
+    label: str
+    ending: Ending
+    record: Record
+
+    @property
+    def start(self) -> float:
+        """The start of the attempt, which names it."""
+        return self.record.attempt.start
+
+    @property
+    def since(self) -> float:
+        """When the attempt ended, in seconds since the epoch."""
+        return self.record.attempt.end
+
+    @property
+    def name(self) -> str:
+        """The note's file name."""
+        return f"{self.job_id}-{self.start:.0f}.json"
+
+
+class Notes:
+    """The folder of waiting notes, and the locks that make the decider the only one."""
+
+    def __init__(self, state_directory: str) -> None:
+        self._folder = f"{state_directory}/controller"
+        self._waiting = f"{self._folder}/waiting"
+
+    def open(self) -> None:
+        """Create the folders. Raises OSError where this user may not."""
+        files.make_folder(self._waiting)
+
+    def lock(self, name: str) -> str:
+        """The path of a lock file."""
+        return f"{self._folder}/{name}.lock"
+
+    def add(self, note: Note) -> None:
+        """Leave a note; the same note twice is one."""
+        value = [note.job_id, note.label, note.ending.value, encode_record(note.record)]
+        files.write_whole(f"{self._waiting}/{note.name}", json.dumps(value))
+
+    def remove(self, note: Note) -> None:
+        """Take a note away; it may be gone already."""
+        files.remove(f"{self._waiting}/{note.name}")
+
+    def read(self) -> list[Note]:
+        """All notes that wait. One that can not be understood is passed over."""
+        names = sorted(name for name in os.listdir(self._waiting) if name.endswith(".json"))
+        notes = [self._read(f"{self._waiting}/{name}") for name in names]
+        return [note for note in notes if note is not None]
+
+    def _read(self, path: str) -> Note | None:
+        text = files.read_whole(path)
+        try:
+            job_id, label, ending, record = json.loads(text or "")
+            return Note(int(job_id), str(label), Ending(ending), decode_record(record))
+        except (ValueError, TypeError, RecordError):
+            return None

@@ -1,0 +1,75 @@
+"""Small files of ours, written whole or not at all, and locks: root follows nobody's links."""
+
+from __future__ import annotations
+
+import fcntl
+import os
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+_STEP = 0.05
+
+
+def make_folder(path: str) -> None:
+    """Create a folder that only its owner may enter, with its parents; it may be there already."""
+    os.makedirs(path, mode=0o700, exist_ok=True)  # noqa: PTH103 - no pathlib on a hook's path
+
+
+def write_whole(path: str, text: str) -> None:
+    """Replace a file's contents so that a reader sees the old or the new, never a half."""
+    temporary = f"{path}.{os.getpid()}.new"
+    flags = os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_NOFOLLOW | os.O_CLOEXEC
+    handle = os.open(temporary, flags, 0o600)
+    try:
+        with os.fdopen(handle, "w", encoding="utf-8") as file:
+            file.write(text)
+            file.flush()
+            os.fsync(file.fileno())
+        os.replace(temporary, path)  # noqa: PTH105 - no pathlib on a hook's path
+    except OSError:
+        remove(temporary)
+        raise
+
+
+def read_whole(path: str) -> str | None:
+    """A file's contents, or None where there is no such file."""
+    try:
+        handle = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_CLOEXEC)
+    except FileNotFoundError:
+        return None
+    with os.fdopen(handle, encoding="utf-8") as file:
+        return file.read()
+
+
+def remove(path: str) -> None:
+    """Remove a file; it may be gone already."""
+    try:
+        os.unlink(path)  # noqa: PTH108 - no pathlib on a hook's path
+    except FileNotFoundError:
+        return
+
+
+@contextmanager
+def locked(path: str, patience: float) -> Iterator[bool]:
+    """Hold the lock file at ``path``; gives False if it was not free for ``patience`` seconds.
+
+    The kernel drops the lock when its holder dies, so there is no stale lock.
+    """
+    handle = os.open(path, os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW | os.O_CLOEXEC, 0o600)
+    try:
+        yield _acquire(handle, time.monotonic() + patience)
+    finally:
+        os.close(handle)
+
+
+def _acquire(handle: int, deadline: float) -> bool:
+    while True:
+        try:
+            fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            if time.monotonic() >= deadline:
+                return False
+            time.sleep(_STEP)
+        else:
+            return True

@@ -1,0 +1,90 @@
+"""How a record changes: start, hold, verdict, placement, and the owner's own ways. Pure.
+
+::
+
+    start ──► armed / resumed ──► hold ──► failoverinprogress (held)
+                 ▲                             │ decide
+                 │                             ├──► internalerror        held, the owner's turn
+                 │                             ├──► maxretriesexceeded   held, the owner's turn
+                 └── start ◄── placed ◄── failoverinprogress (decided)
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from ClusterShell.NodeSet import NodeSet
+
+from slurm_failover.model import JobFacts
+from slurm_failover.policy import Action, Ending, Verdict, describe_end
+from slurm_failover.record import Attempt, Record, State, Step
+
+
+def start_attempt(job: JobFacts, old: Record | None, limit: int) -> Record:
+    """The record of the attempt that ``job`` shows: the old one if it has it, else one started."""
+    if old is None:
+        old = Record(max_retries=limit)
+    if old.attempt.start == job.start:
+        return old
+    moved = old.state is State.FAILOVERINPROGRESS and old.step in (Step.DECIDED, Step.PLACED)
+    return replace(
+        old,
+        state=State.RESUMED if moved or old.state is State.RESUMED else State.ARMED,
+        step=Step.NONE,
+        lost="",
+        because="",
+        attempt=Attempt(number=_next_number(old), nodes=job.nodes, start=job.start),
+    )
+
+
+def hold(record: Record, job: JobFacts, ending: Ending, now: float) -> Record:
+    """The record of a job that is held until its nodes have been heard."""
+    return replace(
+        record,
+        state=State.FAILOVERINPROGRESS,
+        step=Step.HELD,
+        lost=job.failed_node if ending is Ending.NODE_LOST else "",
+        cause=describe_end(job, ending),
+        because="waiting for the job's nodes to report",
+        attempt=replace(record.attempt, end=now),
+    )
+
+
+def apply_verdict(record: Record, verdict: Verdict) -> Record:
+    """The record after a decision: the attempt is closed, and a failover is counted, once."""
+    closed = record.close_attempt(verdict.action.value, verdict.because)
+    moved = verdict.action is Action.FAILOVER
+    return replace(
+        closed,
+        state=verdict.state,
+        step=Step.DECIDED if moved else Step.NONE,
+        retries=record.retries + moved,
+        excluded=merge_nodes(record.excluded, *verdict.bad_nodes),
+        cause=verdict.because if verdict.bad_nodes else record.cause,
+        because=verdict.because,
+    )
+
+
+def place(record: Record) -> Record:
+    """The record of a job that was released and raised: nothing is left to do."""
+    return replace(record, step=Step.PLACED)
+
+
+def step_back(record: Record, because: str) -> Record:
+    """The record of a job that its owner or an admin took over before the decision."""
+    closed = record.close_attempt("left alone", because)
+    return replace(closed, state=State.ARMED, step=Step.NONE, because=because)
+
+
+def merge_nodes(*hostlists: str) -> str:
+    """The union of hostlists, folded as Slurm prints them."""
+    return str(NodeSet.fromlist([text for text in hostlists if text]))
+
+
+def expand(hostlist: str) -> list[str]:
+    """The names in a hostlist."""
+    return [str(name) for name in NodeSet(hostlist)]
+
+
+def _next_number(record: Record) -> int:
+    return record.attempt.number + 1 if record.attempt.start else 1

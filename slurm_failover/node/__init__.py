@@ -1,0 +1,1 @@
+"""The node's side: look at the evidence, judge it, drain, and leave word for the controller."""

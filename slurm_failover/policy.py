@@ -1,0 +1,236 @@
+"""The decision: what becomes of a flagged job that ended. Pure; the file to read first.
+
+Theory of operation
+-------------------
+A job's end is handled in two steps, hold first and decide after.
+
+1. ``read_ending`` looks at how Slurm says that the attempt ended, in the moment it ends. Only an
+   end that nobody asked for is ours: the program failed, a node of ours stopped it, or Slurm lost a
+   node under it. Such a job is held; every other end is left alone, whatever fault is nearby.
+
+2. ``decide`` looks at what the attempt's nodes say once their Epilogs are done, and goes down the
+   table ``DECISIONS``: the first row whose condition holds gives the verdict. The rows are ordered
+   so that a worse fault never gets a milder verdict, and that what is unknown denies: it never
+   requeues, and nothing in this file ever drains a node.
+
+A verdict is a value. Deciding again over the same facts gives the same value.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass
+from enum import StrEnum
+
+from ClusterShell.NodeSet import NodeSet
+
+from slurm_failover.evidence import choose, read_evidence
+from slurm_failover.model import Evidence, JobCause, JobFacts, Limits, NodeFacts
+from slurm_failover.optin import OptIn
+from slurm_failover.record import Record, State
+
+
+class Ending(StrEnum):
+    """How an attempt ended, as far as it concerns us."""
+
+    FAILED = "failed"
+    STOPPED_BY_NODE = "stopped by its node"
+    NODE_LOST = "node lost"
+    LEFT_ALONE = "left alone"
+
+
+class Action(StrEnum):
+    """What is done with a held job."""
+
+    FAILOVER = "failover"
+    DENY = "deny"
+    EXCEED = "exceed"
+
+
+@dataclass(frozen=True, slots=True)
+class Verdict:
+    """The decision for one end of one job, and one sentence why."""
+
+    action: Action
+    state: State
+    because: str
+    bad_nodes: tuple[str, ...] = ()
+
+
+def read_ending(
+    job: JobFacts, stopped_by_node: bool = False, attempt_nodes: str | None = None
+) -> tuple[Ending, str]:
+    """How the attempt ended, with a sentence for the ends that are left alone.
+
+    To be asked while the job is COMPLETING. ``stopped_by_node`` says that a node of ours requeued
+    and held it; ``attempt_nodes`` are the nodes of this attempt, for the case that Slurm still
+    shows the failed node of an earlier one.
+    """
+    refusal = refuse_job(job)
+    if refusal:
+        return Ending.LEFT_ALONE, refusal
+    if job.has("FAILED", "OUT_OF_MEMORY"):
+        return Ending.FAILED, ""
+    if job.has("PENDING") and stopped_by_node:
+        return Ending.STOPPED_BY_NODE, ""
+    nodes = job.nodes if attempt_nodes is None else attempt_nodes
+    if job.has("PENDING") and job.failed_node and job.failed_node in NodeSet(nodes):
+        return Ending.NODE_LOST, ""
+    state = next(iter(sorted(job.states - {"COMPLETING"})), "unknown")
+    return Ending.LEFT_ALONE, f"it ended as {state}, which is not a failure of its own"
+
+
+def refuse_job(job: JobFacts) -> str:
+    """Why Slurm could not requeue this kind of job; empty if it could."""
+    if not job.batch:
+        return "only batch jobs (sbatch) can be failed over"
+    if not job.requeue:
+        return "the job was submitted with --no-requeue"
+    return ""
+
+
+def retry_limit(wish: OptIn | None, limits: Limits) -> int:
+    """How many failovers the job gets: the site's limit, or fewer where its owner asked so."""
+    asked = wish.retries if wish is not None else None
+    return limits.max_retries if asked is None else min(asked, limits.max_retries)
+
+
+@dataclass(frozen=True, slots=True)
+class Case:
+    """All that a decision rests on."""
+
+    record: Record
+    limit: int
+    hardware: tuple[Evidence, ...]
+    internal: tuple[Evidence, ...]
+    unknown: tuple[Evidence, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Row:
+    """One row of the decision table. ``when`` is its condition in words."""
+
+    when: str
+    holds: Callable[[Case], bool]
+    action: Action
+    state: State
+    because: Callable[[Case], str]
+
+
+DECISIONS: tuple[Row, ...] = (
+    Row(
+        "a node reports a hardware fault, and no retry is left",
+        lambda case: bool(case.hardware) and case.record.retries >= case.limit,
+        Action.EXCEED,
+        State.MAXRETRIESEXCEEDED,
+        lambda case: f"all {case.limit} retries are used; last: {_tell(case.hardware)}",
+    ),
+    Row(
+        "a node reports a hardware fault",
+        lambda case: bool(case.hardware),
+        Action.FAILOVER,
+        State.FAILOVERINPROGRESS,
+        lambda case: _tell(case.hardware),
+    ),
+    Row(
+        "a node reports a fault of the job itself",
+        lambda case: bool(case.internal),
+        Action.DENY,
+        State.INTERNALERROR,
+        lambda case: f"the fault is the job's own: {_tell(case.internal)}",
+    ),
+    Row(
+        "a node could not look",
+        lambda case: bool(case.unknown),
+        Action.DENY,
+        State.INTERNALERROR,
+        lambda case: f"{case.record.cause}, and no hardware fault is known; {_tell(case.unknown)}",
+    ),
+    Row(
+        "no node reports anything",
+        lambda case: True,
+        Action.DENY,
+        State.INTERNALERROR,
+        lambda case: f"{case.record.cause}, and no node shows a hardware fault",
+    ),
+)
+
+
+def decide(
+    job: JobFacts,
+    record: Record,
+    nodes: Sequence[NodeFacts],
+    limits: Limits,
+    *,
+    silent: bool = False,
+) -> Verdict:
+    """The verdict for the end that ``record`` holds, from what the attempt's nodes say.
+
+    ``silent`` says that some node's Epilog did not end in time.
+    """
+    case = _gather(job, record, nodes, limits, silent)
+    row = next(row for row in DECISIONS if row.holds(case))
+    bad = tuple(str(node) for node in NodeSet.fromlist([e.node for e in case.hardware]))
+    return Verdict(row.action, row.state, row.because(case), bad)
+
+
+def describe_end(job: JobFacts, ending: Ending) -> str:
+    """How the attempt ended, as the beginning of a sentence."""
+    if ending is Ending.STOPPED_BY_NODE:
+        return "the job was stopped by its node"
+    if ending is Ending.NODE_LOST:
+        return f"node {job.failed_node} was lost"
+    if job.has("OUT_OF_MEMORY"):
+        return "the job ran out of memory"
+    if job.exit_signal:
+        return f"the program was ended by signal {job.exit_signal}"
+    return f"the program ended with exit code {job.exit_code}"
+
+
+def _gather(
+    job: JobFacts, record: Record, nodes: Iterable[NodeFacts], limits: Limits, silent: bool
+) -> Case:
+    entries: list[Evidence] = []
+    for node in nodes:
+        entries += choose(read_evidence(node.name, node.extra), job.job_id, record.attempt.start)
+        entries += _read_node_state(node, job, record, limits)
+    if silent:
+        entries.append(_entry(job, record, JobCause.UNKNOWN, "", "a node's Epilog has not ended"))
+    own = [e for e in entries if e.cause in (JobCause.INTERNAL, JobCause.IMAGE_PULL)]
+    return Case(
+        record=record,
+        limit=min(record.max_retries, limits.max_retries),
+        hardware=tuple(e for e in entries if e.cause is JobCause.HARDWARE),
+        internal=tuple(own),
+        unknown=tuple(e for e in entries if e.cause is JobCause.UNKNOWN),
+    )
+
+
+def _read_node_state(
+    node: NodeFacts, job: JobFacts, record: Record, limits: Limits
+) -> list[Evidence]:
+    """What Slurm itself knows against a node: it is lost, or a trusted tool drained it."""
+    if node.has("DOWN", "FAIL") or node.name == record.lost:
+        return [_entry(job, record, JobCause.HARDWARE, node.name, "Slurm lost the node")]
+    in_time = node.reason_time >= record.attempt.start
+    if node.has("DRAIN") and in_time and _matches(node.reason, limits.trusted_reasons):
+        words = f"drained by another tool: {node.reason}"
+        return [_entry(job, record, JobCause.HARDWARE, node.name, words)]
+    return []
+
+
+def _entry(job: JobFacts, record: Record, cause: JobCause, node: str, because: str) -> Evidence:
+    return Evidence(node, job.job_id, record.attempt.start, cause, because)
+
+
+def _matches(reason: str, patterns: Iterable[str]) -> bool:
+    return any(re.match(pattern, reason) for pattern in patterns)
+
+
+def _tell(entries: Sequence[Evidence]) -> str:
+    """The first entry in words, and how many more nodes say something."""
+    first = entries[0]
+    words = f"{first.node}: {first.because}" if first.node else first.because
+    others = len({entry.node for entry in entries} - {first.node})
+    return words if not others else f"{words} (and {others} more node{'s' * (others > 1)})"

@@ -1,0 +1,85 @@
+"""What we need of Slurm, as a protocol that every adapter keeps."""
+
+from __future__ import annotations
+
+from collections.abc import Collection
+from dataclasses import dataclass
+from typing import Protocol
+
+from slurm_failover.model import JobFacts, NodeFacts
+
+TOP_PRIORITY = 4294967293
+"""The highest priority that an operator can give: INFINITE - 2 (NO_VAL and INFINITE in slurm.h)."""
+
+
+@dataclass(frozen=True, slots=True)
+class JobChange:
+    """The fields of a job to be set in one request; None leaves a field as it is.
+
+    Slurm applies them in an order of its own up to the first error, so a change can be half made
+    and must be fit to be made again.
+    """
+
+    comment: str | None = None
+    admin_comment: str | None = None
+    excluded: str | None = None
+    priority: int | None = None
+    nice: int | None = None
+    qos: str | None = None
+    start_now: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class NodeChange:
+    """The fields of a node to be set in one request. ``drain`` is the reason of a new drain."""
+
+    drain: str | None = None
+    extra: str | None = None
+
+
+class Slurm(Protocol):
+    """Slurm, as far as we use it.
+
+    Every method raises SlurmUnavailable if Slurm does not answer in time, and SlurmError with
+    Slurm's own words if it refuses. A query that failed never means "none".
+    """
+
+    def job(self, job_id: str) -> JobFacts:
+        """One job by id, or by ``ARRAY_TASK``. Raises NoSuchJob."""
+        ...
+
+    def jobs(self, job_ids: Collection[str] = ()) -> list[JobFacts]:
+        """The given jobs, or all that Slurm remembers, in one request. Unknown ids are left out."""
+        ...
+
+    def jobs_on(self, node: str) -> list[JobFacts]:
+        """The jobs that run or end on a node now."""
+        ...
+
+    def nodes(self, names: str = "") -> list[NodeFacts]:
+        """The nodes of a hostlist, or all, in one request."""
+        ...
+
+    def requeue_and_hold(self, label: str) -> None:
+        """Requeue a running or ending job, held as SPECIAL_EXIT. Done already is success."""
+        ...
+
+    def hold(self, label: str) -> None:
+        """Hold a pending job so that its owner may release it."""
+        ...
+
+    def release(self, label: str) -> None:
+        """Release a held job. This drops a raised priority."""
+        ...
+
+    def update_job(self, label: str, change: JobChange) -> None:
+        """Set fields of a job. A finished or completing job refuses."""
+        ...
+
+    def update_node(self, node: str, change: NodeChange) -> None:
+        """Set fields of a node. A new reason overwrites the old: read it first."""
+        ...
+
+    def setting(self, name: str) -> str:
+        """One key of the live configuration, such as SchedulerParameters; empty if unset."""
+        ...

@@ -1,0 +1,95 @@
+"""Slurm's JSON (data_parser v0.0.42) → JobFacts and NodeFacts. Pure.
+
+Numbers are ``{set, infinite, number}``, states are lists. Missing or odd fields give the neutral
+value, since releases differ in what they send; a job without an id is an error.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from slurm_failover.errors import SlurmError
+from slurm_failover.model import JobFacts, NodeFacts
+
+
+def read_job(raw: Any) -> JobFacts:
+    """One element of ``jobs``. Raises SlurmError if it is no job."""
+    job_id = raw.get("job_id") if isinstance(raw, dict) else None
+    if not isinstance(job_id, int) or job_id <= 0:
+        raise SlurmError("Slurm's JSON holds a job without an id")
+    code = _object(raw, "exit_code")
+    return JobFacts(
+        job_id=job_id,
+        label=_label(raw, job_id),
+        name=_text(raw, "name"),
+        user=_text(raw, "user_name"),
+        partition=_text(raw, "partition"),
+        qos=_text(raw, "qos"),
+        states=_states(raw, "job_state"),
+        reason=_text(raw, "state_reason"),
+        comment=_text(raw, "comment"),
+        admin_comment=_text(raw, "admin_comment"),
+        nodes=_text(raw, "nodes"),
+        excluded=_text(raw, "excluded_nodes"),
+        required=_text(raw, "required_nodes"),
+        failed_node=_text(raw, "failed_node"),
+        restarts=_number(raw.get("restart_cnt")),
+        start=float(_number(raw.get("start_time"))),
+        end=float(_number(raw.get("end_time"))),
+        eligible=float(_number(raw.get("eligible_time"))),
+        exit_code=_number(code.get("return_code")),
+        exit_signal=_number(_object(code, "signal").get("id")),
+        batch=raw.get("batch_flag") is True,
+        requeue=raw.get("requeue") is True,
+        held=raw.get("hold") is True,
+        priority=_number(raw.get("priority")),
+        gres_detail=_texts(raw.get("gres_detail")),
+    )
+
+
+def read_node(raw: Any) -> NodeFacts:
+    """One element of ``nodes``. Raises SlurmError if it is no node."""
+    name = raw.get("name") if isinstance(raw, dict) else None
+    if not isinstance(name, str) or not name:
+        raise SlurmError("Slurm's JSON holds a node without a name")
+    return NodeFacts(
+        name=name,
+        states=_states(raw, "state"),
+        reason=_text(raw, "reason"),
+        reason_time=float(_number(raw.get("reason_changed_at"))),
+        extra=_text(raw, "extra"),
+    )
+
+
+def _label(raw: dict[str, Any], job_id: int) -> str:
+    array, task = _number(raw.get("array_job_id")), raw.get("array_task_id")
+    if not array or not isinstance(task, dict) or task.get("set") is not True:
+        return str(job_id)
+    return f"{array}_{_number(task)}"
+
+
+def _object(raw: dict[str, Any], key: str) -> dict[str, Any]:
+    value = raw.get(key)
+    return value if isinstance(value, dict) else {}
+
+
+def _text(raw: dict[str, Any], key: str) -> str:
+    value = raw.get(key)
+    return value if isinstance(value, str) else ""
+
+
+def _texts(value: object) -> tuple[str, ...]:
+    return tuple(v for v in value if isinstance(v, str)) if isinstance(value, list) else ()
+
+
+def _states(raw: dict[str, Any], key: str) -> frozenset[str]:
+    value = raw.get(key)
+    return frozenset(_texts([value] if isinstance(value, str) else value))
+
+
+def _number(value: object) -> int:
+    if isinstance(value, dict):
+        value = value.get("number") if value.get("set") is not False else 0
+    if isinstance(value, bool) or not isinstance(value, (int, float)):
+        return 0
+    return int(value)

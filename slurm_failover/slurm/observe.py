@@ -1,0 +1,62 @@
+"""Slurm in observe mode: every question is asked, and no change is made, only told."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection
+from dataclasses import fields
+
+from slurm_failover.model import JobFacts, NodeFacts
+from slurm_failover.slurm.client import JobChange, NodeChange, Slurm
+
+
+class Observer:
+    """Passes questions on to ``slurm`` and gives changes to ``tell`` as one line each."""
+
+    def __init__(self, slurm: Slurm, tell: Callable[[str], None]) -> None:
+        self._slurm = slurm
+        self._tell = tell
+
+    def job(self, job_id: str) -> JobFacts:
+        """See the protocol."""
+        return self._slurm.job(job_id)
+
+    def jobs(self, job_ids: Collection[str] = ()) -> list[JobFacts]:
+        """See the protocol."""
+        return self._slurm.jobs(job_ids)
+
+    def jobs_on(self, node: str) -> list[JobFacts]:
+        """See the protocol."""
+        return self._slurm.jobs_on(node)
+
+    def nodes(self, names: str = "") -> list[NodeFacts]:
+        """See the protocol."""
+        return self._slurm.nodes(names)
+
+    def setting(self, name: str) -> str:
+        """See the protocol."""
+        return self._slurm.setting(name)
+
+    def requeue_and_hold(self, label: str) -> None:
+        """See the protocol."""
+        self._tell(f"would requeue and hold job {label}")
+
+    def hold(self, label: str) -> None:
+        """See the protocol."""
+        self._tell(f"would hold job {label}")
+
+    def release(self, label: str) -> None:
+        """See the protocol."""
+        self._tell(f"would release job {label}")
+
+    def update_job(self, label: str, change: JobChange) -> None:
+        """See the protocol."""
+        self._tell(f"would update job {label}: {_describe(change)}")
+
+    def update_node(self, node: str, change: NodeChange) -> None:
+        """See the protocol."""
+        self._tell(f"would update node {node}: {_describe(change)}")
+
+
+def _describe(change: JobChange | NodeChange) -> str:
+    named = ((f.name, getattr(change, f.name)) for f in fields(change))
+    return ", ".join(f"{name}={value!r}" for name, value in named if value not in (None, False))

@@ -1,0 +1,161 @@
+"""Slurm through its own commands: scontrol and squeue, read as JSON of one pinned version."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+from collections.abc import Collection
+from typing import Any
+
+from slurm_failover.errors import NoSuchJob, SlurmError, SlurmUnavailable
+from slurm_failover.model import JobFacts, NodeFacts
+from slurm_failover.slurm.client import JobChange, NodeChange
+from slurm_failover.slurm.facts import read_job, read_node
+from slurm_failover.slurm.retry import persist
+
+JSON = "--json=v0.0.42"
+"""Spoken by Slurm 24.11 to 26.05 alike."""
+
+_SILENT = (
+    "Unable to contact slurm controller",
+    "Socket timed out",
+    "Connection refused",
+    "Zero Bytes were transmitted",
+    "Unexpected message received",
+    "Slurm backup controller in standby mode",
+    "temporarily unable",
+    "connect failure",
+)
+_UNKNOWN_JOB = "Invalid job id specified"
+_PENDING_ALREADY = "Job is pending execution"
+
+
+class Scontrol:
+    """The Slurm protocol over the commands in ``folder``; times are in seconds."""
+
+    def __init__(self, folder: str = "/usr/bin", timeout: float = 10, patience: float = 30) -> None:
+        self._folder = folder
+        self._timeout = timeout
+        self._patience = patience
+
+    def job(self, job_id: str) -> JobFacts:
+        """See the protocol."""
+        jobs = self._read("scontrol", "show", "job", job_id, JSON).get("jobs", [])
+        if not jobs:
+            raise NoSuchJob(f"Slurm does not know job {job_id}")
+        return read_job(jobs[0])
+
+    def jobs(self, job_ids: Collection[str] = ()) -> list[JobFacts]:
+        """See the protocol."""
+        chosen = ["--jobs", ",".join(job_ids)] if job_ids else []
+        try:
+            answer = self._read("squeue", JSON, "--states=all", "--array", *chosen)
+        except NoSuchJob:
+            return []
+        return [read_job(job) for job in answer.get("jobs", [])]
+
+    def jobs_on(self, node: str) -> list[JobFacts]:
+        """See the protocol."""
+        answer = self._read("squeue", JSON, "--states=RUNNING,COMPLETING", "--nodelist", node)
+        return [read_job(job) for job in answer.get("jobs", [])]
+
+    def nodes(self, names: str = "") -> list[NodeFacts]:
+        """See the protocol."""
+        chosen = [names] if names else []
+        answer = self._read("scontrol", "show", "node", *chosen, JSON)
+        return [read_node(node) for node in answer.get("nodes", [])]
+
+    def requeue_and_hold(self, label: str) -> None:
+        """See the protocol."""
+        try:
+            self._run("scontrol", "requeuehold", "State=SpecialExit", label)
+        except SlurmError as error:
+            if _PENDING_ALREADY not in str(error):
+                raise
+
+    def hold(self, label: str) -> None:
+        """See the protocol."""
+        self._run("scontrol", "uhold", label)
+
+    def release(self, label: str) -> None:
+        """See the protocol."""
+        self._run("scontrol", "release", label)
+
+    def update_job(self, label: str, change: JobChange) -> None:
+        """See the protocol."""
+        named = {
+            "ExcNodeList": change.excluded,
+            "QOS": change.qos,
+            "Nice": change.nice,
+            "Priority": change.priority,
+            "StartTime": "now" if change.start_now else None,
+            "AdminComment": change.admin_comment,
+            "Comment": change.comment,
+        }
+        self._run("scontrol", "update", f"JobId={label}", *_assign(named))
+
+    def update_node(self, node: str, change: NodeChange) -> None:
+        """See the protocol."""
+        named = {
+            "State": "DRAIN" if change.drain is not None else None,
+            "Reason": change.drain,
+            "Extra": change.extra,
+        }
+        self._run("scontrol", "update", f"NodeName={node}", *_assign(named))
+
+    def setting(self, name: str) -> str:
+        """See the protocol."""
+        for line in self._run("scontrol", "show", "config").splitlines():
+            key, _, value = line.partition("=")
+            if key.strip() == name:
+                return "" if value.strip() == "(null)" else value.strip()
+        return ""
+
+    def _read(self, program: str, *arguments: str) -> dict[str, Any]:
+        raw = self._run(program, *arguments)
+        try:
+            answer = json.loads(raw)
+        except ValueError as error:
+            raise SlurmError(f"{program} gave no JSON, is it older than 24.11? {error}") from error
+        if not isinstance(answer, dict):
+            raise SlurmError(f"{program} gave JSON of an unknown form")
+        return answer
+
+    def _run(self, program: str, *arguments: str) -> str:
+        """Standard output of one request, tried again while Slurm does not answer."""
+        return persist(lambda: self._try(program, *arguments), self._patience)
+
+    def _try(self, program: str, *arguments: str) -> str:
+        command = [f"{self._folder}/{program}", *arguments]
+        try:
+            done = subprocess.run(
+                [os.fsencode(word) for word in command],
+                stdin=subprocess.DEVNULL,
+                capture_output=True,
+                timeout=self._timeout,
+                check=False,
+            )
+        except subprocess.TimeoutExpired as error:
+            raise SlurmUnavailable(f"{program} did not answer in {self._timeout} s") from error
+        except OSError as error:
+            raise SlurmError(
+                f"{command[0]} can not be run: {error.strerror}; set [slurm] bin to its folder"
+            ) from error
+        if done.returncode != 0:
+            raise _explain(program, os.fsdecode(done.stderr) + os.fsdecode(done.stdout))
+        return os.fsdecode(done.stdout)
+
+
+def _assign(named: dict[str, Any]) -> list[str]:
+    return [f"{key}={value}" for key, value in named.items() if value is not None]
+
+
+def _explain(program: str, words: str) -> SlurmError:
+    lines = [line.strip() for line in words.splitlines() if line.strip()]
+    text = f"{program}: {'; '.join(lines[:3]) or 'failed without a word'}"
+    if _UNKNOWN_JOB in words:
+        return NoSuchJob(text)
+    if any(sign in words for sign in _SILENT):
+        return SlurmUnavailable(text)
+    return SlurmError(text)

@@ -1,0 +1,1 @@
+"""Sources read the world and change nothing. What can not be read is unknown, never healthy."""

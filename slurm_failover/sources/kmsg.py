@@ -1,0 +1,121 @@
+"""The kernel's log, record by record, with a prefilter that keeps a healthy look cheap.
+
+Format: ``priority,sequence,microseconds,flags[,…];text`` with continuation lines that begin with a
+blank (Documentation/ABI/testing/dev-kmsg). A regular file or a FIFO in the same format serves too.
+This module is on the healthy path of every hook and imports next to nothing.
+"""
+
+from __future__ import annotations
+
+import errno
+import os
+import stat
+import time
+from typing import NamedTuple
+
+from slurm_failover.errors import SourceUnreadable
+
+_RECORD_SIZE = 16384
+_CHUNK = 1 << 20
+_BOOT_ID = "/proc/sys/kernel/random/boot_id"
+
+
+class Glance(NamedTuple):
+    """The records that might speak of a fault, and the sequence number of the last one read."""
+
+    suspicious: list[bytes]
+    last: int
+
+
+def glance(path: str, anchors: tuple[bytes, ...], after: int = -1) -> Glance:
+    """The records after sequence number ``after`` that hold one of the anchors.
+
+    Reads what is there now and returns. Raises SourceUnreadable if the log can not be read.
+    """
+    suspicious: list[bytes] = []
+    last = after
+    for raw in _records(path):
+        number = _sequence(raw)
+        if number is None or number <= after:
+            continue
+        last = max(last, number)
+        if any(anchor in raw for anchor in anchors):
+            suspicious.append(raw)
+    return Glance(suspicious, last)
+
+
+def boot_id() -> str:
+    """The kernel's id of this boot; empty where it can not be read."""
+    try:
+        with open(_BOOT_ID, encoding="ascii") as file:  # noqa: PTH123 - no pathlib on this path
+            return file.read().strip()
+    except OSError:
+        return ""
+
+
+def boot_time() -> float:
+    """The moment of boot in seconds since the epoch, by the clock that stamps kernel records."""
+    return time.time() - time.clock_gettime(time.CLOCK_MONOTONIC)
+
+
+def _sequence(raw: bytes) -> int | None:
+    fields = raw[:64].split(b",", 2)
+    return int(fields[1]) if len(fields) == 3 and fields[1].isdigit() else None
+
+
+def _records(path: str) -> list[bytes]:
+    try:
+        handle = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)
+    except OSError as error:
+        raise SourceUnreadable(
+            f"the kernel log {path} can not be read: {error.strerror}; "
+            "set [sources] kmsg, or run as root"
+        ) from error
+    try:
+        if stat.S_ISCHR(os.fstat(handle).st_mode):
+            return _read_device(handle)
+        return _split(_read_stream(handle))
+    finally:
+        os.close(handle)
+
+
+def _read_device(handle: int) -> list[bytes]:
+    """Each read gives one record; EPIPE says that the oldest were overwritten meanwhile."""
+    records: list[bytes] = []
+    while True:
+        try:
+            raw = os.read(handle, _RECORD_SIZE)
+        except BlockingIOError:
+            return records
+        except OSError as error:
+            if error.errno in (errno.EPIPE, errno.EINVAL):
+                continue
+            raise SourceUnreadable(f"the kernel log: {error.strerror}") from error
+        if not raw:
+            return records
+        records.append(raw)
+
+
+def _read_stream(handle: int) -> bytes:
+    chunks: list[bytes] = []
+    while True:
+        try:
+            chunk = os.read(handle, _CHUNK)
+        except BlockingIOError:
+            break
+        except OSError as error:
+            raise SourceUnreadable(f"the kernel log: {error.strerror}") from error
+        if not chunk:
+            break
+        chunks.append(chunk)
+    return b"".join(chunks)
+
+
+def _split(raw: bytes) -> list[bytes]:
+    records: list[bytes] = []
+    for line in raw.split(b"\n"):
+        if line[:1] == b" " and records:
+            records[-1] += line + b"\n"
+        elif line:
+            records.append(line + b"\n")
+    return records
