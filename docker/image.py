@@ -21,8 +21,9 @@ import time
 from collections.abc import Iterator
 from pathlib import Path
 
-import docker
 from docker.errors import ImageNotFound
+
+import docker
 
 ROOT = Path(__file__).resolve().parent.parent
 REPOSITORY = "slurm-failover/cluster"
@@ -86,16 +87,14 @@ def make_base(client: docker.DockerClient, suite: str) -> None:
         # Every Debian suite bootstraps like sid; a host's debootstrap may not know the newest name.
         script = "/usr/share/debootstrap/scripts/sid"
         command = ["debootstrap", "--variant=minbase", suite, folder, "", script]
-        done = subprocess.run(command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True)
-        if done.returncode:
-            raise SystemExit(f"image: debootstrap {suite} failed:\n{done.stdout[-2000:]}")
+        run_quietly(command)
         shutil.rmtree(Path(folder, "var/cache/apt/archives"), ignore_errors=True)
-        with subprocess.Popen(["tar", "-C", folder, "-c", "."], stdout=subprocess.PIPE) as tar:
-            client.api.import_image(
-                src=tar.stdout, repository="slurm-failover/base", tag=suite, stream_src=True
-            )
-        if tar.returncode:
-            raise SystemExit(f"image: tar of the base ended with status {tar.returncode}")
+        archive = Path(folder).with_suffix(".tar")
+        try:
+            run_quietly(["tar", "-C", folder, "-cf", str(archive), "."])
+            client.api.import_image(str(archive), repository="slurm-failover/base", tag=suite)
+        finally:
+            archive.unlink(missing_ok=True)
 
 
 def build(client: docker.DockerClient, context: Path, **options: object) -> str:
@@ -123,11 +122,23 @@ def python_version(client: docker.DockerClient, image: str) -> str:
     return str(output.decode().strip())
 
 
+def run_quietly(command: list[str]) -> None:
+    """Run a command whose output matters only if it fails; then SystemExit shows its end."""
+    done = subprocess.run(
+        command,
+        check=False,
+        stdin=subprocess.DEVNULL,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+        text=True,
+    )
+    if done.returncode:
+        raise SystemExit(f"image: {' '.join(command)} failed:\n{done.stdout[-4000:]}")
+
+
 def pip(*arguments: str | Path) -> None:
     """Run pip with the host's own settings."""
-    command = [sys.executable, "-m", "pip", *map(str, arguments), "--quiet"]
-    if subprocess.run(command, stdin=subprocess.DEVNULL, stdout=sys.stderr).returncode:
-        raise SystemExit(f"image: failed: {' '.join(command)}")
+    run_quietly([sys.executable, "-m", "pip", *map(str, arguments)])
 
 
 def fetch_dependencies(python: str, target: Path) -> None:

@@ -1,33 +1,26 @@
 """A real Slurm cluster in containers: one controller, four nodes with two stand-in GPUs each.
 
-Everything that a cluster makes (containers, network, volume) carries a label with its name and one
-with the process that owns it, so that several clusters live side by side and what a killed run
-left behind is found and removed by the next.
+What it makes is labelled, so that several clusters live side by side: see ownership.py.
 """
 
 from __future__ import annotations
 
-import contextlib
 import json
-import os
 import secrets
 import threading
 import time
 from collections.abc import Callable, Iterable
 from concurrent.futures import ThreadPoolExecutor
-from pathlib import Path
 from typing import Any, NamedTuple, TypeVar
 
-import docker
-from docker.errors import APIError
 from docker.models.containers import Container
+from ownership import labels_of, remove_cluster, remove_stale
+
+import docker
 
 CONTROLLER = "ctl"
 NODES = ("n1", "n2", "n3", "n4")
 HOSTS = (CONTROLLER, *NODES)
-CLUSTER_LABEL = "slurm-failover.cluster"
-OWNER_LABEL = "slurm-failover.owner"
-KEPT = "kept"
 JSON = "--json=v0.0.42"
 SHARED = "/shared"
 HOOK_LOG = "/var/log/slurm/slurm-failover.log"
@@ -62,52 +55,6 @@ def each(function: Callable[[str], T], hosts: Iterable[str]) -> dict[str, T]:
         return dict(zip(names, pool.map(function, names), strict=True))
 
 
-def owner_of(pid: int) -> str:
-    """A name for a process that no later process can have: namespace, pid and start time."""
-    namespace = os.readlink("/proc/self/ns/pid").strip("pid:[]")
-    boot = Path("/proc/sys/kernel/random/boot_id").read_text().strip()
-    started = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[19]
-    return f"{boot}/{namespace}/{pid}/{started}"
-
-
-def is_stale(owner: str) -> bool:
-    """Whether the owner named by a label is certainly gone; one elsewhere is not ours to judge."""
-    if owner == KEPT:
-        return False
-    boot, namespace, pid, _ = owner.split("/")
-    mine = owner_of(os.getpid()).split("/")
-    if boot != mine[0]:
-        return True
-    if namespace != mine[1]:
-        return False
-    try:
-        return owner_of(int(pid)) != owner
-    except OSError:
-        return True
-
-
-def remove_all(client: docker.DockerClient, doomed: Callable[[dict[str, str]], bool]) -> int:
-    """Remove our containers, networks and volumes whose labels are doomed; how many there were."""
-    ours = {"label": CLUSTER_LABEL}
-    count = 0
-    for container in client.containers.list(all=True, filters=ours):
-        if doomed(container.labels):
-            count += 1
-            with contextlib.suppress(APIError):
-                container.remove(force=True, v=True)
-    for network in client.networks.list(filters=ours):
-        if doomed(network.attrs["Labels"]):
-            count += 1
-            with contextlib.suppress(APIError):
-                network.remove()
-    for volume in client.volumes.list(filters=ours):
-        if doomed(volume.attrs["Labels"]):
-            count += 1
-            with contextlib.suppress(APIError):
-                volume.remove(force=True)
-    return count
-
-
 class Cluster:
     """The live cluster. Hosts are ``ctl`` and ``n1`` to ``n4``; users are root, alice and bob."""
 
@@ -115,15 +62,14 @@ class Cluster:
         self.image = image
         self.name = name or f"slurm-failover-{secrets.token_hex(3)}"
         self._client = docker.from_env(timeout=180)
-        owner = KEPT if keep else owner_of(os.getpid())
-        self._labels = {CLUSTER_LABEL: self.name, OWNER_LABEL: owner}
+        self._labels = labels_of(self.name, keep)
         self._containers: dict[str, Container] = {}
 
     # --- life -----------------------------------------------------------------------------------
 
     def start(self) -> None:
         """Create everything and wait until four nodes are idle."""
-        remove_all(self._client, lambda labels: is_stale(labels[OWNER_LABEL]))
+        remove_stale(self._client)
         network = self._client.networks.create(self.name, driver="bridge", labels=self._labels)
         self._client.volumes.create(self.name, labels=self._labels)
         # The controller goes first: an empty volume takes its content from the first container.
@@ -133,7 +79,7 @@ class Cluster:
 
     def stop(self) -> None:
         """Remove everything that ``start`` made."""
-        remove_all(self._client, lambda labels: labels[CLUSTER_LABEL] == self.name)
+        remove_cluster(self._client, self.name)
 
     def _create(self, host: str, network: str) -> Container:
         endpoint = self._client.api.create_endpoint_config(aliases=[host])

@@ -12,7 +12,9 @@ def ended(cluster: Cluster, job: int) -> bool:
 
 def test_four_idle_nodes_have_two_gpus_each(cluster: Cluster) -> None:
     nodes = {name: cluster.node(name) for name in NODES}
-    assert {name: node["state"] for name, node in nodes.items()} == dict.fromkeys(NODES, ["IDLE"])
+    assert {name: node["state"] for name, node in nodes.items()} == {
+        name: ["IDLE"] for name in NODES
+    }
     assert {name: node["gres"] for name, node in nodes.items()} == dict.fromkeys(NODES, "gpu:2")
 
 
