@@ -32,6 +32,7 @@ class Decider:
         self,
         slurm: Slurm,
         notes: Notes,
+        *,
         limits: Limits,
         placement: Placement,
         wait_for_nodes: float,

@@ -51,6 +51,7 @@ def hold_end(
     notes: Notes,
     limits: Limits,
     job_id: str,
+    *,
     nodes: str,
     option: str | None,
     say: Say,

@@ -67,7 +67,9 @@ class Notes:
 
     def read(self) -> list[Note]:
         """All notes that wait. One that can not be understood is passed over."""
-        names = sorted(name for name in os.listdir(self._waiting) if name.endswith(".json"))
+        names = sorted(
+            entry.name for entry in os.scandir(self._waiting) if entry.name.endswith(".json")
+        )
         notes = [self._read(f"{self._waiting}/{name}") for name in names]
         return [note for note in notes if note is not None]
 

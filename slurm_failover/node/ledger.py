@@ -35,6 +35,10 @@ class Ledger:
         """The ledger as it stands in this boot: after a reboot the cursor starts anew."""
         return self if self.boot == boot else replace(self, boot=boot, cursor=-1)
 
+    def since(self, now: float, first_look: float) -> float:
+        """From when on records are new: on a node's very first look only the latest are."""
+        return 0.0 if self.boot else now - first_look
+
     def judged(self, cursor: int, fault: JudgedFault | None = None) -> Ledger:
         """The ledger with the log judged up to ``cursor``, and what was found."""
         faults = self.faults if fault is None else (*self.faults, fault)[-KEEP_FAULTS:]

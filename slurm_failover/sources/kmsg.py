@@ -35,8 +35,8 @@ def glance(path: str, anchors: tuple[bytes, ...], after: int = -1) -> Glance:
     suspicious: list[bytes] = []
     last = after
     for raw in _records(path):
-        number = _sequence(raw)
-        if number is None or number <= after:
+        number = sequence(raw)
+        if number <= after:
             continue
         last = max(last, number)
         if any(anchor in raw for anchor in anchors):
@@ -58,9 +58,10 @@ def boot_time() -> float:
     return time.time() - time.clock_gettime(time.CLOCK_MONOTONIC)
 
 
-def _sequence(raw: bytes) -> int | None:
+def sequence(raw: bytes) -> int:
+    """The sequence number of a record; -1 if these bytes are no record."""
     fields = raw[:64].split(b",", 2)
-    return int(fields[1]) if len(fields) == 3 and fields[1].isdigit() else None
+    return int(fields[1]) if len(fields) == 3 and fields[1].isdigit() else -1
 
 
 def _records(path: str) -> list[bytes]:

@@ -1,0 +1,8 @@
+#!/bin/sh
+# Slurm's Epilog: root, on each node, at the end of the job there. The last look over its time.
+# Only a verdict fails: Slurm then drains the node, should our own drain not have arrived.
+export PATH=/usr/sbin:/usr/bin:/sbin:/bin LC_ALL=C
+umask 077
+home=${0%/share/slurm-failover/*}
+timeout -k 5 45 "$home"/bin/python3 -I -S "$home"/lib/python3*/site-packages/slurm_failover/hooks.py epilog
+[ $? -ne 100 ]

@@ -1,0 +1,67 @@
+"""The command line: ``slurm-failover COMMAND``. Commands are imported only when they are called."""
+
+from __future__ import annotations
+
+import importlib
+import sys
+from typing import Any
+
+import click
+
+from slurm_failover import __version__
+from slurm_failover.errors import FailoverError
+from slurm_failover.settings import DEFAULT_PATH
+
+COMMANDS = {
+    "classify": "slurm_failover.commands.classify",
+    "explain": "slurm_failover.commands.explain",
+    "nodes": "slurm_failover.commands.nodes",
+    "reconcile": "slurm_failover.commands.reconcile",
+    "replay": "slurm_failover.commands.replay",
+    "status": "slurm_failover.commands.status",
+}
+
+
+class LazyGroup(click.Group):
+    """A group whose commands are modules with a ``command``, imported when they are needed."""
+
+    def list_commands(self, ctx: click.Context) -> list[str]:
+        """The names of all commands."""
+        return sorted(COMMANDS)
+
+    def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
+        """The command of that name."""
+        if cmd_name not in COMMANDS:
+            return None
+        command = importlib.import_module(COMMANDS[cmd_name]).command
+        return command if isinstance(command, click.Command) else None
+
+    def invoke(self, ctx: click.Context) -> Any:
+        """Run the command; our errors become one line and exit status 1."""
+        try:
+            return super().invoke(ctx)
+        except FailoverError as error:
+            raise click.ClickException(str(error)) from error
+
+
+@click.command(cls=LazyGroup, context_settings={"help_option_names": ["-h", "--help"]})
+@click.version_option(__version__, "-V", "--version", prog_name="slurm-failover")
+@click.option(
+    "--settings",
+    "settings_path",
+    default=DEFAULT_PATH,
+    show_default=True,
+    metavar="FILE",
+    help="The site's settings.",
+)
+@click.pass_context
+def main(ctx: click.Context, settings_path: str) -> None:
+    """A GPU fault on Slurm no longer costs a training run."""
+    from slurm_failover.settings import load_settings
+
+    ctx.obj = load_settings(settings_path)
+
+
+def say_to_terminal(message: str) -> None:
+    """Tell the person at the terminal; standard output stays for results."""
+    sys.stderr.write(f"slurm-failover: {message}\n")

@@ -1,0 +1,34 @@
+"""``slurm-failover nodes``: what is known against nodes."""
+
+from __future__ import annotations
+
+import click
+
+from slurm_failover.render import print_json, print_table
+from slurm_failover.settings import Settings
+from slurm_failover.slurm.connect import connect
+from slurm_failover.view import NodeView, has_findings, view_node
+
+COLUMNS = ("NODE", "STATE", "DRAINED BY US", "JOBS", "REASON")
+
+
+@click.command("nodes")
+@click.argument("nodelist", default="")
+@click.option("--json", "as_json", is_flag=True, help="Print JSON, one object for each node.")
+@click.pass_obj
+def command(settings: Settings, nodelist: str, as_json: bool) -> None:
+    """Show what is known against nodes; with NODELIST these nodes, known or not."""
+    nodes = connect(settings, lambda _: None).nodes(nodelist)
+    views = [view_node(node) for node in nodes]
+    shown = views if nodelist else [view for view in views if has_findings(view)]
+    if as_json:
+        print_json([view.as_json() for view in shown])
+        return
+    print_table(COLUMNS, [_row(view) for view in shown], "Nothing is known against any node.")
+
+
+def _row(view: NodeView) -> tuple[str, ...]:
+    latest = view.findings[-1]["because"] if view.findings else "-"
+    jobs = ",".join(str(finding["job_id"]) for finding in view.findings)
+    words = view.reason or latest
+    return (view.name, view.slurm_state, "yes" if view.ours else "no", jobs or "-", words)

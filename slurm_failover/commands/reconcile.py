@@ -1,0 +1,20 @@
+"""``slurm-failover reconcile``: bring every flagged job to what its record calls for."""
+
+from __future__ import annotations
+
+import click
+
+from slurm_failover.cli import say_to_terminal
+from slurm_failover.controller.work import reconcile
+from slurm_failover.settings import Settings
+
+
+@click.command("reconcile")
+@click.pass_obj
+def command(settings: Settings) -> None:
+    """Finish what was interrupted: decisions, releases and raised priorities. Run as SlurmUser.
+
+    It may run at any time and any number of times; a job that needs nothing is left as it is.
+    """
+    count = reconcile(settings, say_to_terminal)
+    say_to_terminal(f"{count} job{'s' * (count != 1)} had something left to do")

@@ -1,0 +1,117 @@
+"""Entry points of Slurm's hooks, run as a script: ``python3 -I -S hooks.py NAME``.
+
+Isolated (-I) from the environment of whoever started it and without site-packages (-S), since a
+healthy hook needs neither; what a fault needs lies beside this package. The one broad except of
+the hooks is here: a bug of ours is logged, is no verdict, and never drains a node.
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from slurm_failover.settings import Settings
+
+    Say = Callable[[str], None]
+
+VERDICT = 100
+"""The exit status of a verdict against the node; any other status says nothing about it."""
+
+
+def main(arguments: list[str]) -> int:
+    """Run the hook named by the only argument; its exit status is VERDICT or 0."""
+    from slurm_failover.log import Log
+    from slurm_failover.settings import load_settings
+
+    name = arguments[0] if arguments else ""
+    log = Log(name)
+    try:
+        settings = load_settings()
+        log = Log(name, settings.state.log)
+        return VERDICT if HOOKS[name](settings, log.say) else 0
+    except Exception as error:  # noqa: BLE001 - the boundary
+        log.say(_explain(error))
+        return 0
+
+
+def _prolog(settings: Settings, say: Say) -> bool:
+    from slurm_failover.node.checks import check_job_start
+
+    return check_job_start(os.environ, settings, say)
+
+
+def _health_check(settings: Settings, say: Say) -> bool:
+    from slurm_failover.node.checks import check_health
+
+    return check_health(os.environ, settings, say)
+
+
+def _epilog(settings: Settings, say: Say) -> bool:
+    from slurm_failover.node.checks import check_job_end
+
+    return check_job_end(os.environ, settings, say)
+
+
+def _prolog_slurmctld(settings: Settings, say: Say) -> bool:
+    from slurm_failover.controller.work import note_start
+
+    note_start(os.environ, settings, say)
+    return False
+
+
+def _epilog_slurmctld(settings: Settings, say: Say) -> bool:
+    from slurm_failover.controller.work import note_end
+
+    if note_end(os.environ, settings, say):
+        _start_decider()
+    return False
+
+
+def _decide(settings: Settings, say: Say) -> bool:
+    from slurm_failover.controller.work import decide_waiting
+
+    decide_waiting(settings, say)
+    return False
+
+
+def _start_decider() -> None:
+    """Start the decider in a session of its own: the job completes only when this hook has ended,
+    and Slurm takes a child that keeps its output open for the hook.
+    """
+    import subprocess
+
+    subprocess.Popen(
+        [sys.executable, "-I", "-S", __file__, "decide"],
+        stdin=subprocess.DEVNULL,
+        stdout=subprocess.DEVNULL,
+        stderr=subprocess.DEVNULL,
+        start_new_session=True,
+    )
+
+
+def _explain(error: Exception) -> str:
+    from slurm_failover.errors import FailoverError
+
+    if isinstance(error, FailoverError):
+        return f"no verdict: {error}"
+    import traceback
+
+    return "no verdict: " + "".join(traceback.format_exception(error))
+
+
+HOOKS: dict[str, Callable[[Settings, Say], bool]] = {
+    "prolog": _prolog,
+    "healthcheck": _health_check,
+    "epilog": _epilog,
+    "prolog_slurmctld": _prolog_slurmctld,
+    "epilog_slurmctld": _epilog_slurmctld,
+    "decide": _decide,
+}
+
+if __name__ == "__main__":
+    sys.path.insert(0, os.path.dirname(os.path.dirname(os.path.abspath(__file__))))  # noqa: PTH100, PTH120
+    sys.exit(main(sys.argv[1:]))

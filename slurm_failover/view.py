@@ -1,0 +1,177 @@
+"""What users see of a job and of a node: facts and record in the words of the flows. Pure."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+from ClusterShell.NodeSet import NodeSet
+
+from slurm_failover.errors import RecordError
+from slurm_failover.evidence import read_evidence
+from slurm_failover.model import JobFacts, Limits, NodeFacts
+from slurm_failover.optin import read_opt_in
+from slurm_failover.policy import refuse_job, retry_limit
+from slurm_failover.record import Attempt, Record, State, read_record, tidy
+
+OURS = "slurm-failover: "
+_HELD_STATES = (State.INTERNALERROR, State.MAXRETRIESEXCEEDED, State.IMAGEPULLBACKOFF)
+_FLAGS = ("COMPLETING", "CONFIGURING", "SPECIAL_EXIT", "REQUEUE_HOLD", "REQUEUED", "STOPPED")
+
+
+@dataclass(frozen=True, slots=True)
+class JobView:
+    """One job as ``status`` shows it. ``state`` None says that failover is off for the job."""
+
+    job_id: int
+    label: str
+    user: str
+    name: str
+    slurm_state: str
+    state: State | None
+    display: str
+    retries: int
+    max_retries: int
+    nodes: tuple[str, ...]
+    excluded_nodes: tuple[str, ...]
+    cause: str
+    because: str
+    history: tuple[Attempt, ...]
+
+    def as_json(self) -> dict[str, Any]:
+        """The view as a JSON object."""
+        return {
+            "job_id": self.job_id,
+            "label": self.label,
+            "user": self.user,
+            "name": self.name,
+            "slurm_state": self.slurm_state,
+            "state": self.state.value if self.state else None,
+            "display": self.display,
+            "retries": self.retries,
+            "max_retries": self.max_retries,
+            "nodes": list(self.nodes),
+            "excluded_nodes": list(self.excluded_nodes),
+            "cause": self.cause or None,
+            "because": self.because or None,
+            "history": [_attempt_as_json(attempt) for attempt in self.history],
+        }
+
+
+@dataclass(frozen=True, slots=True)
+class NodeView:
+    """One node as ``nodes`` shows it: its state, and what its own looks have found."""
+
+    name: str
+    slurm_state: str
+    reason: str
+    ours: bool
+    findings: tuple[dict[str, Any], ...]
+
+    def as_json(self) -> dict[str, Any]:
+        """The view as a JSON object."""
+        return {
+            "node": self.name,
+            "slurm_state": self.slurm_state,
+            "reason": self.reason or None,
+            "drained_by_us": self.ours,
+            "evidence": list(self.findings),
+        }
+
+
+def is_flagged(job: JobFacts) -> bool:
+    """Whether a job asked for failover, or was ever handled."""
+    return read_opt_in(job.comment) is not None or _read(job)[0] is not None
+
+
+def view_job(job: JobFacts, limits: Limits) -> JobView:
+    """What to show of a job."""
+    record, problem = _read(job)
+    wish = read_opt_in(job.comment)
+    if record is None and wish is not None:
+        problem = problem or wish.problem or refuse_job(job)
+        record = None if problem else Record(max_retries=retry_limit(wish, limits))
+    shown = record or Record()
+    state = _state_of(job, record)
+    slurm_state = _slurm_state(job)
+    return JobView(
+        job_id=job.job_id,
+        label=job.label,
+        user=tidy(job.user),
+        name=tidy(job.name),
+        slurm_state=slurm_state,
+        state=state,
+        display=_display(slurm_state, state),
+        retries=shown.retries,
+        max_retries=shown.max_retries,
+        nodes=_expand(job.nodes),
+        excluded_nodes=_expand(job.excluded),
+        cause=shown.cause,
+        because=problem or shown.because,
+        history=shown.history,
+    )
+
+
+def view_node(node: NodeFacts) -> NodeView:
+    """What to show of a node."""
+    findings = tuple(
+        {
+            "job_id": entry.job_id,
+            "cause": entry.cause.value,
+            "because": entry.because,
+            "time": entry.time,
+        }
+        for entry in read_evidence(node.name, node.extra)
+    )
+    ours = node.reason.startswith(OURS)
+    state = "+".join(sorted(node.states))
+    return NodeView(node.name, state, tidy(node.reason, 255), ours, findings)
+
+
+def has_findings(view: NodeView) -> bool:
+    """Whether we know anything against a node."""
+    return view.ours or bool(view.findings)
+
+
+def _read(job: JobFacts) -> tuple[Record | None, str]:
+    try:
+        return read_record(job.admin_comment), ""
+    except RecordError as error:
+        return None, str(error)
+
+
+def _state_of(job: JobFacts, record: Record | None) -> State | None:
+    """The record's state, brought up to what Slurm shows by now."""
+    if record is None:
+        return None
+    if record.state is State.FAILOVERINPROGRESS and job.has("RUNNING"):
+        return State.RESUMED
+    if record.state in _HELD_STATES and not job.held:
+        return State.ARMED
+    return record.state
+
+
+def _slurm_state(job: JobFacts) -> str:
+    base = sorted(job.states.difference(_FLAGS)) or sorted(job.states)
+    return base[0] if base else "UNKNOWN"
+
+
+def _display(slurm_state: str, state: State | None) -> str:
+    words = slurm_state.replace("_", " ").capitalize()
+    waits = state is State.FAILOVERINPROGRESS or state in _HELD_STATES
+    return f"{words} - {state}" if state and waits and slurm_state == "PENDING" else words
+
+
+def _attempt_as_json(attempt: Attempt) -> dict[str, Any]:
+    return {
+        "attempt": attempt.number,
+        "nodes": list(_expand(attempt.nodes)),
+        "start": attempt.start,
+        "end": attempt.end,
+        "outcome": attempt.outcome,
+        "because": attempt.because,
+    }
+
+
+def _expand(hostlist: str) -> tuple[str, ...]:
+    return tuple(str(name) for name in NodeSet(hostlist)) if hostlist else ()
