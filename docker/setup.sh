@@ -1,0 +1,97 @@
+#!/bin/bash
+# setup.sh [--fast]: everything that tests and demo need, on a fresh Debian or Ubuntu as root:
+# .venv with this package and its test tools; unless --fast also a Docker Engine that answers
+# (the distribution's own, if there is none) and the test cluster's image.
+# What is there already is left as it is.
+set -euo pipefail
+cd "$(dirname "$(readlink -f "$0")")/.."
+
+say() { printf 'setup: %s\n' "$*" >&2; }
+fail() { say "$*"; exit 1; }
+
+apt_install() { # apt_install PACKAGE…
+    [ "$(id -u)" = 0 ] || fail "needs $*: install them, or run this as root"
+    say "installing $*"
+    export DEBIAN_FRONTEND=noninteractive
+    { apt-get update -q && apt-get install -qy --no-install-recommends "$@"; } \
+        </dev/null >.cache/apt.log 2>&1 || { tail -n 30 .cache/apt.log >&2; fail "apt-get failed"; }
+}
+
+usable_python() { # the first Python that is new enough and can make a virtual environment
+    local name
+    for name in python3 python3.14 python3.13 python3.12 python3.11; do
+        if "$name" -c 'import sys, venv, ensurepip; sys.exit(sys.version_info < (3, 11))' 2>/dev/null; then
+            command -v "$name"
+            return
+        fi
+    done
+    return 1
+}
+
+make_venv() {
+    local python wanted
+    usable_python >/dev/null || apt_install python3 python3-venv
+    python=$(usable_python) || fail "needs Python 3.11 or newer with its venv module"
+    wanted=$("$python" -V; sha256sum setup.cfg pyproject.toml)
+    [ "$(cat .venv/made-from 2>/dev/null)" = "$wanted" ] && return
+    say "making .venv with $("$python" -V)"
+    "$python" -m venv --clear .venv
+    .venv/bin/python -m pip install --quiet --editable '.[test]' </dev/null
+    echo "$wanted" >.venv/made-from
+}
+
+docker_answers() {
+    .venv/bin/python -c 'import docker; docker.from_env(timeout=10).ping()' 2>/dev/null
+}
+
+wait_for_docker() { # wait_for_docker SECONDS
+    local end=$((SECONDS + $1))
+    until docker_answers; do
+        ((SECONDS < end)) || return 1
+        sleep 0.5
+    done
+}
+
+forget_dead() { # forget_dead PIDFILE NAME: a killed daemon's number may be another process's now
+    local pid
+    pid=$(cat "$1" 2>/dev/null) || return 0
+    [ "$(cat "/proc/$pid/comm" 2>/dev/null)" = "$2" ] || rm -f "$1"
+}
+
+start_docker() {
+    [ -z "${DOCKER_HOST:-}" ] || fail "no Docker Engine answers at DOCKER_HOST=$DOCKER_HOST"
+    [ "$(id -u)" = 0 ] || fail "no Docker Engine answers: start it, or run this as root"
+    say "starting the Docker Engine"
+    forget_dead /var/run/docker.pid dockerd
+    forget_dead /var/run/docker/containerd/containerd.pid containerd
+    if [ -d /run/systemd/system ]; then
+        systemctl start docker </dev/null >&2 || true
+    elif [ -x /etc/init.d/docker ]; then
+        service docker start </dev/null >&2 || true
+    fi
+    wait_for_docker 15 && return
+    if ! pidof dockerd >/dev/null; then
+        setsid dockerd </dev/null >/var/log/dockerd.log 2>&1 &
+    fi
+    wait_for_docker 60 || { tail -n 20 /var/log/dockerd.log >&2; fail "dockerd does not answer"; }
+}
+
+engine_packages() { # some releases have the command line in a package of its own
+    echo docker.io
+    if apt-cache show docker-cli >/dev/null 2>&1; then echo docker-cli; fi
+}
+
+make_cluster_image() {
+    if ! docker_answers; then
+        command -v dockerd >/dev/null || apt_install $(engine_packages)
+        docker_answers || start_docker
+    fi
+    command -v debootstrap >/dev/null || apt_install debootstrap debian-archive-keyring
+    say "image $(.venv/bin/python docker/image.py)"
+}
+
+mkdir -p .cache
+exec 9>.cache/setup.lock
+flock 9
+make_venv
+[ "${1:-}" = --fast ] || make_cluster_image
