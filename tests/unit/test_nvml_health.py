@@ -206,6 +206,11 @@ def test_a_lost_gpu_is_named_from_an_earlier_look_of_this_boot(node: Node) -> No
     assert rules_of(node.look(gpu0__error=15)) == [("gpu-lost", SECOND), ("gpu-lost", FIRST)]
 
 
+def test_a_gpu_that_gives_no_handle_until_it_is_reset_is_named_by_elimination(node: Node) -> None:
+    node.look()
+    assert rules_of(node.look(gpu0__error=16)) == [("gpu-reset-required", FIRST)]
+
+
 def test_a_lost_gpu_that_nothing_names_has_no_name(node: Node) -> None:
     assert rules_of(node.look(gpu0__error=15)) == [("gpu-lost", None)]
 

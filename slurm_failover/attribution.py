@@ -1,0 +1,225 @@
+"""Whose GPU was it: from a fault's device to the jobs that hold it on this node.
+
+Four orders name the same GPUs and none is another: the PCI bus, the driver's minor numbers
+(/dev/nvidiaN), NVML's index, and Slurm's GRES index. The way from one to the next is
+
+    PCI id ── driver and NVML ── UUID, minor ── device file of the GRES ── GRES index ── job
+
+and where a step is missing the answer is "cannot tell". A job is never blamed on a guess.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from slurm_failover.model import Scope
+
+if TYPE_CHECKING:
+    from slurm_failover.gpu_state import GpuState, MigInstance
+    from slurm_failover.gres import GresSlot
+    from slurm_failover.model import Event
+
+
+@dataclass(frozen=True, slots=True)
+class Device:
+    """One GPU by all its lasting names."""
+
+    pci: str
+    uuid: str | None = None
+    minor: int | None = None
+    instances: tuple[MigInstance, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class JobGpus:
+    """What Slurm says of the GPUs that a job holds on this node.
+
+    ``indexes`` are GRES indexes, None where Slurm did not say. ``uuids`` are the UUIDs of GPUs or
+    MIG instances, empty where Slurm names none; they need no map and therefore go first.
+    """
+
+    job_id: int
+    indexes: frozenset[int] | None = None
+    uuids: frozenset[str] = frozenset()
+
+
+@dataclass(frozen=True, slots=True)
+class Attribution:
+    """The jobs that a fault hit, those of which nobody can tell, and why in one sentence."""
+
+    hit: frozenset[int]
+    unsure: frozenset[int]
+    because: str
+
+
+@dataclass(frozen=True, slots=True)
+class _Held:
+    pci: str
+    instance: MigInstance | None = None
+
+
+def devices_of(state: GpuState) -> tuple[Device, ...]:
+    """The node's GPUs as NVML and the driver's own list name them.
+
+    A minor number of which the two disagree is unknown.
+    """
+    listed = {device.pci: device for device in state.driver_devices}
+    seen = {gpu.pci: gpu for gpu in state.gpus if gpu.pci is not None}
+    found = []
+    for pci in sorted(listed.keys() | seen.keys()):
+        gpu, device = seen.get(pci), listed.get(pci)
+        minors = {x.minor for x in (gpu, device) if x is not None and x.minor is not None}
+        uuids = [x.uuid for x in (gpu, device) if x is not None and x.uuid is not None]
+        found.append(
+            Device(
+                pci=pci,
+                uuid=uuids[0] if uuids else None,
+                minor=minors.pop() if len(minors) == 1 else None,
+                instances=gpu.instances if gpu is not None else (),
+            )
+        )
+    return tuple(found)
+
+
+def from_hook_environment(environment: Mapping[str, str]) -> JobGpus:
+    """What slurmd tells a Prolog or Epilog of its job's GPUs.
+
+    slurmd writes GRES indexes into ``SLURM_JOB_GPUS``, for a job that holds GPUs, shards or MPS and
+    for no other. Into ``CUDA_VISIBLE_DEVICES`` it writes UUIDs for MIG instances, and from 25.11 on
+    for whole GPUs (gres_common_prep_set_env in gres_common.c). Neither comes from the user.
+    Raises KeyError or ValueError where ``SLURM_JOB_ID`` is not a number.
+    """
+    words = environment.get("SLURM_JOB_GPUS", "").split(",")
+    numbers = [word.strip() for word in words if word.strip()]
+    visible = environment.get("CUDA_VISIBLE_DEVICES", "").split(",")
+    return JobGpus(
+        job_id=int(environment["SLURM_JOB_ID"]),
+        indexes=frozenset(map(int, numbers)) if all(map(str.isdecimal, numbers)) else None,
+        uuids=frozenset(word.strip() for word in visible if word.startswith(("GPU-", "MIG-"))),
+    )
+
+
+def jobs_hit(
+    event: Event,
+    jobs: Iterable[JobGpus],
+    devices: Iterable[Device],
+    slots: tuple[GresSlot, ...] | None,
+    gpu_instance: int | None = None,
+) -> Attribution:
+    """Which of the node's jobs a fault hit.
+
+    ``slots`` is the node's GPU GRES in order, () where the node has none, None where unknown.
+    ``gpu_instance`` is the MIG GPU instance that the fault names, if it names one. A fault of the
+    fabric or the node hits every job; a fault of a GPU hits the jobs that hold it.
+    """
+    running = tuple(jobs)
+    everyone = frozenset(job.job_id for job in running)
+    if event.scope in (Scope.NODE, Scope.FABRIC):
+        return Attribution(everyone, frozenset(), f"a fault of the {event.scope} hits all its jobs")
+    if slots == ():
+        return _without_gres(everyone)
+    if event.pci is None:
+        return _without_device(running, devices, slots)
+    return _by_device(event.pci, running, tuple(devices), slots, gpu_instance)
+
+
+def _without_gres(everyone: frozenset[int]) -> Attribution:
+    """Where GPUs are no GRES every job can use every GPU, so only a lone job is certain."""
+    if len(everyone) <= 1:
+        return Attribution(
+            everyone, frozenset(), "the node's GPUs are no GRES: its job had them all"
+        )
+    because = "the node's GPUs are no GRES and several jobs could use them"
+    return Attribution(frozenset(), everyone, because)
+
+
+def _without_device(
+    running: tuple[JobGpus, ...], devices: Iterable[Device], slots: tuple[GresSlot, ...] | None
+) -> Attribution:
+    """A fault that names no GPU has surely hit a job that holds all of them."""
+    known = tuple(devices)
+    every_index = frozenset(range(len(slots or ())))
+    hit, idle = set(), set()
+    for job in running:
+        if _held(job, known, slots) == frozenset():
+            idle.add(job.job_id)
+        elif job.indexes == every_index:
+            hit.add(job.job_id)
+    unsure = frozenset(job.job_id for job in running) - hit - idle
+    return Attribution(frozenset(hit), unsure, "the fault does not say on which GPU it was")
+
+
+def _by_device(
+    pci: str,
+    running: tuple[JobGpus, ...],
+    devices: tuple[Device, ...],
+    slots: tuple[GresSlot, ...] | None,
+    gpu_instance: int | None,
+) -> Attribution:
+    hit, unsure = set(), set()
+    for job in running:
+        held = _held(job, devices, slots)
+        verdict = None if held is None else _holds(held, pci, gpu_instance)
+        if verdict is None:
+            unsure.add(job.job_id)
+        elif verdict:
+            hit.add(job.job_id)
+    return Attribution(frozenset(hit), frozenset(unsure), _sentence(pci, hit, unsure))
+
+
+def _holds(held: frozenset[_Held], pci: str, gpu_instance: int | None) -> bool | None:
+    """Whether a job that holds these holds the faulty one; None where the instance is unknown."""
+    mine = [item for item in held if item.pci == pci]
+    if not mine or gpu_instance is None:
+        return bool(mine)
+    numbers = {item.instance.gpu_instance if item.instance else None for item in mine}
+    if gpu_instance in numbers:
+        return True
+    return None if None in numbers else False
+
+
+def _held(
+    job: JobGpus, devices: tuple[Device, ...], slots: tuple[GresSlot, ...] | None
+) -> frozenset[_Held] | None:
+    """The GPUs or instances that a job holds, or None if one of them cannot be identified."""
+    if job.uuids:
+        found = [_by_uuid(uuid, devices) for uuid in job.uuids]
+    elif job.indexes is None or (job.indexes and slots is None):
+        return None
+    else:
+        found = [_by_index(index, devices, slots or ()) for index in job.indexes]
+    known = frozenset(item for item in found if item is not None)
+    return known if None not in found else None
+
+
+def _by_index(index: int, devices: tuple[Device, ...], slots: tuple[GresSlot, ...]) -> _Held | None:
+    if index >= len(slots):
+        return None
+    slot = slots[index]
+    if slot.unique_id is not None:
+        return _by_uuid(slot.unique_id, devices)
+    matching = [d for d in devices if slot.minor is not None and d.minor == slot.minor]
+    return _Held(matching[0].pci) if len(matching) == 1 else None
+
+
+def _by_uuid(uuid: str, devices: tuple[Device, ...]) -> _Held | None:
+    """The device of a UUID: a GPU's, a MIG instance's, or ``MIG-GPU-…/G/C`` of older drivers."""
+    for device in devices:
+        if device.uuid == uuid:
+            return _Held(device.pci)
+        for instance in device.instances:
+            if instance.uuid == uuid:
+                return _Held(device.pci, instance)
+        if device.uuid is not None and uuid.startswith(f"MIG-{device.uuid}/"):
+            return _Held(device.pci)
+    return None
+
+
+def _sentence(pci: str, hit: set[int], unsure: set[int]) -> str:
+    if hit:
+        return f"GPU {pci} belongs to job {', '.join(map(str, sorted(hit)))}"
+    if unsure:
+        return f"which job holds GPU {pci} cannot be told"
+    return f"no job holds GPU {pci}"

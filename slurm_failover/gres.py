@@ -1,0 +1,148 @@
+"""Slurm's GPU GRES of one node: which device file stands behind which index.
+
+The index of a GRES is its place in the list that slurmd has made, not the number in the name of its
+device file, nor NVML's order.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+_DEVICE_FILE = re.compile(r"(?:^|/)nvidia(\d+)$")
+_PAIR = re.compile(r"(\w+)=(\S+)")
+_BRACKETS = re.compile(r"\[([^\[\]]*)\]")
+_DETAIL = re.compile(r"([^\s:,()]+)(?::[^\s:,()]+)?:(\d+)(?:\(([^()]*)\))?")
+_SPANS = re.compile(r"\d+(-\d+)?(,\d+(-\d+)?)*")
+_UNSET = ("", "(null)", "N/A")
+
+
+@dataclass(frozen=True, slots=True)
+class GresSlot:
+    """What stands behind one GRES index: the minor number of its GPU, or a UUID."""
+
+    minor: int | None = None
+    unique_id: str | None = None
+
+
+def slots_from_slurmd(text: str) -> tuple[GresSlot, ...]:
+    """The GPU GRES in what ``slurmd -G`` prints, in the order of their indexes.
+
+    slurmd prints one line per record, in order; the ``Index=`` on it is the number in the file's
+    name and not the GRES index (_log_gres_slurmd_conf in gres.c).
+    """
+    slots: list[GresSlot] = []
+    for line in text.splitlines():
+        _, found, record = line.partition("Gres Name=gpu ")
+        if found:
+            slots += _slots(dict(_PAIR.findall(record)))
+    return tuple(slots)
+
+
+def slots_from_gres_conf(text: str, node: str) -> tuple[GresSlot, ...] | None:
+    """The GPU GRES that a gres.conf gives a node, or None where the file alone does not say.
+
+    That is so with AutoDetect (slurmd orders what it found by PCI id), with GPUs of several types
+    (slurmd goes by the order of slurm.conf), with Include, and with GPUs without a device file.
+    """
+    slots: list[GresSlot] = []
+    types = set()
+    for record in _records(text):
+        if not _names_node(record, node):
+            continue
+        if "include" in record or record.get("autodetect", "off").lower() != "off":
+            return None
+        if record.get("name", "").lower() != "gpu":
+            continue
+        if "file" not in record and "multiplefiles" not in record:
+            return None
+        types.add(record.get("type"))
+        slots += _slots({"File": record.get("file", ""), "Multi": record.get("multiplefiles", "")})
+    return tuple(slots) if len(types) <= 1 else None
+
+
+def physical_gpus(slots: tuple[GresSlot, ...] | None) -> int | None:
+    """How many GPUs stand behind the GRES: MIG instances of one GPU are one. None if unknown."""
+    if slots is None or any(slot.minor is None for slot in slots):
+        return None
+    return len({slot.minor for slot in slots})
+
+
+def held_indexes(detail: str) -> frozenset[int] | None:
+    """The GPU indexes in Slurm's text for one node, such as ``gpu:a100:2(IDX:0-1)``.
+
+    Empty where the job holds no GPU; None where it holds some and Slurm does not say which, or
+    holds shares of them.
+    """
+    indexes: set[int] = set()
+    for prefixed, count, where in _DETAIL.findall(detail):
+        name = prefixed.removeprefix("gres/")
+        if name in ("shard", "mps"):
+            return None
+        if name != "gpu" or count == "0":
+            continue
+        label, _, spans = where.partition(":")
+        numbers = list(_span(spans)) if label == "IDX" and _SPANS.fullmatch(spans) else []
+        if len(numbers) != int(count):
+            return None
+        indexes.update(map(int, numbers))
+    return frozenset(indexes)
+
+
+def indexes_on_node(details: tuple[str, ...], nodes: int) -> frozenset[int] | None:
+    """The GPU indexes that a job holds on any of its nodes, from ``gres_detail`` of its JSON.
+
+    The list follows Slurm's table of nodes, which the hostlist beside it need not do. So it answers
+    only where it is the same for every node; ``nodes`` is how many the job has.
+    """
+    if not details:
+        return frozenset()
+    if len(details) != nodes or len(set(details)) != 1:
+        return None
+    return held_indexes(details[0])
+
+
+def expand(hostlist: str) -> list[str]:
+    """The names in a Slurm hostlist such as ``/dev/nvidia[0-1,4],/dev/nvidia9``, in its order."""
+    names: list[str] = []
+    for part in re.split(r",(?![^\[]*\])", hostlist):
+        brackets = _BRACKETS.search(part)
+        if brackets is None or not _SPANS.fullmatch(brackets.group(1)):
+            names.append(part)
+            continue
+        before, after = part[: brackets.start()], part[brackets.end() :]
+        for number in _span(brackets.group(1)):
+            names += expand(f"{before}{number}{after}")
+    return names
+
+
+def _span(text: str) -> Iterator[str]:
+    for item in text.split(","):
+        first, _, last = item.partition("-")
+        for number in range(int(first), int(last or first) + 1):
+            yield str(number).zfill(len(first))
+
+
+def _slots(record: dict[str, str]) -> Iterator[GresSlot]:
+    """The slots of one record: one per file, but one for all where they make up one device."""
+    unique_id = record.get("UniqueId", "")
+    names = expand(record.get("Multi") or record.get("File", ""))
+    minors = [int(m.group(1)) if (m := _DEVICE_FILE.search(name)) else None for name in names]
+    if record.get("Multi") or (record.get("Count") == "1" and len(names) > 1):
+        minors = [next((minor for minor in minors if minor is not None), None)]
+    for minor in minors:
+        yield GresSlot(minor, None if unique_id in _UNSET else unique_id)
+
+
+def _records(text: str) -> Iterator[dict[str, str]]:
+    for line in text.replace("\\\n", " ").splitlines():
+        bare = line.partition("#")[0].strip()
+        if bare.lower().startswith("include "):
+            yield {"include": bare}
+        elif bare:
+            yield {key.lower(): value for key, value in _PAIR.findall(bare)}
+
+
+def _names_node(record: dict[str, str], node: str) -> bool:
+    return "nodename" not in record or node in expand(record["nodename"])
