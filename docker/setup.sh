@@ -9,12 +9,18 @@ cd "$(dirname "$(readlink -f "$0")")/.."
 say() { printf 'setup: %s\n' "$*" >&2; }
 fail() { say "$*"; exit 1; }
 
+quietly() { # quietly COMMAND…: its output matters only if it fails
+    "$@" </dev/null >.cache/setup.log 2>&1 && return
+    tail -n 30 .cache/setup.log >&2
+    fail "failed: $*"
+}
+
 apt_install() { # apt_install PACKAGE…
     [ "$(id -u)" = 0 ] || fail "needs $*: install them, or run this as root"
     say "installing $*"
     export DEBIAN_FRONTEND=noninteractive
-    { apt-get update -q && apt-get install -qy --no-install-recommends "$@"; } \
-        </dev/null >.cache/apt.log 2>&1 || { tail -n 30 .cache/apt.log >&2; fail "apt-get failed"; }
+    quietly apt-get update -q
+    quietly apt-get install -qy --no-install-recommends "$@"
 }
 
 usable_python() { # the first Python that is new enough and can make a virtual environment
@@ -36,7 +42,7 @@ make_venv() {
     [ "$(cat .venv/made-from 2>/dev/null)" = "$wanted" ] && return
     say "making .venv with $("$python" -V)"
     "$python" -m venv --clear .venv
-    .venv/bin/python -m pip install --quiet --editable '.[test]' </dev/null
+    quietly .venv/bin/python -m pip install --editable '.[test]'
     echo "$wanted" >.venv/made-from
 }
 
@@ -58,18 +64,21 @@ forget_dead() { # forget_dead PIDFILE NAME: a killed daemon's number may be anot
     [ "$(cat "/proc/$pid/comm" 2>/dev/null)" = "$2" ] || rm -f "$1"
 }
 
+start_service() {
+    if [ -d /run/systemd/system ]; then
+        systemctl start docker
+    else
+        service docker start
+    fi </dev/null >/dev/null 2>&1
+}
+
 start_docker() {
     [ -z "${DOCKER_HOST:-}" ] || fail "no Docker Engine answers at DOCKER_HOST=$DOCKER_HOST"
     [ "$(id -u)" = 0 ] || fail "no Docker Engine answers: start it, or run this as root"
     say "starting the Docker Engine"
     forget_dead /var/run/docker.pid dockerd
     forget_dead /var/run/docker/containerd/containerd.pid containerd
-    if [ -d /run/systemd/system ]; then
-        systemctl start docker </dev/null >&2 || true
-    elif [ -x /etc/init.d/docker ]; then
-        service docker start </dev/null >&2 || true
-    fi
-    wait_for_docker 15 && return
+    if start_service; then wait_for_docker 30 && return; fi
     if ! pidof dockerd >/dev/null; then
         setsid dockerd </dev/null >/var/log/dockerd.log 2>&1 &
     fi
@@ -84,7 +93,7 @@ engine_packages() { # some releases have the command line in a package of its ow
 make_cluster_image() {
     if ! docker_answers; then
         command -v dockerd >/dev/null || apt_install $(engine_packages)
-        docker_answers || start_docker
+        docker_answers || start_docker 9>&- # the daemon must not inherit our lock
     fi
     command -v debootstrap >/dev/null || apt_install debootstrap debian-archive-keyring
     say "image $(.venv/bin/python docker/image.py)"

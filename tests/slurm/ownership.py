@@ -13,7 +13,7 @@ from collections.abc import Callable
 from functools import partial
 from pathlib import Path
 
-from docker.errors import NotFound
+from docker.errors import APIError, NotFound
 
 import docker
 
@@ -28,14 +28,34 @@ def labels_of(cluster: str, keep: bool) -> dict[str, str]:
     return {_CLUSTER_LABEL: cluster, _OWNER_LABEL: owner}
 
 
+def exists(client: docker.DockerClient, cluster: str) -> bool:
+    """Whether any container of a cluster is there, running or not."""
+    ours = {"label": f"{_CLUSTER_LABEL}={cluster}"}
+    return bool(client.containers.list(all=True, filters=ours))
+
+
+def names_made_by(client: docker.DockerClient, pid: int) -> list[str]:
+    """The names of all containers, networks and volumes that a process has made and not removed."""
+    ours = {"label": f"{_OWNER_LABEL}={_owner_of(pid)}"}
+    found = [
+        *client.containers.list(all=True, filters=ours),
+        *client.networks.list(filters=ours),
+        *client.volumes.list(filters=ours),
+    ]
+    return [str(thing.name) for thing in found]
+
+
 def remove_cluster(client: docker.DockerClient, cluster: str) -> int:
     """Remove all of one cluster; how many things there were."""
-    return _remove(client, lambda labels: labels[_CLUSTER_LABEL] == cluster)
+    return _remove(client, lambda labels: labels[_CLUSTER_LABEL] == cluster, NotFound)
 
 
 def remove_stale(client: docker.DockerClient) -> int:
-    """Remove what processes that are gone left behind; how many things there were."""
-    return _remove(client, lambda labels: _is_stale(labels[_OWNER_LABEL]))
+    """Remove what processes that are gone left behind; how many things there were.
+
+    Another run may sweep at the same time: what can not be removed now is left to the next sweep.
+    """
+    return _remove(client, lambda labels: _is_stale(labels[_OWNER_LABEL]), APIError)
 
 
 def _owner_of(pid: int) -> str:
@@ -62,7 +82,11 @@ def _is_stale(owner: str) -> bool:
         return True
 
 
-def _remove(client: docker.DockerClient, doomed: Callable[[dict[str, str]], bool]) -> int:
+def _remove(
+    client: docker.DockerClient,
+    doomed: Callable[[dict[str, str]], bool],
+    forgiven: type[APIError],
+) -> int:
     ours = {"label": _CLUSTER_LABEL}
     # In this order: a network or volume in use can not be removed.
     removals: list[Callable[[], object]] = [
@@ -75,7 +99,6 @@ def _remove(client: docker.DockerClient, doomed: Callable[[dict[str, str]], bool
         *(v.remove for v in client.volumes.list(filters=ours) if doomed(v.attrs["Labels"])),
     ]
     for remove in removals:
-        # Two runs may sweep at the same time; who comes second finds nothing.
-        with contextlib.suppress(NotFound):
+        with contextlib.suppress(forgiven):
             remove()
     return len(removals)

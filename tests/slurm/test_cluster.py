@@ -1,9 +1,24 @@
 """The ground that every other live test stands on."""
 
+import subprocess
+import sys
 import time
+from pathlib import Path
 
 import pytest
 from cluster import CONTROLLER, NODES, Cluster
+from ownership import remove_stale
+
+import docker
+
+CRASHING_RUN = """
+import sys
+import docker
+from ownership import labels_of
+docker.from_env().volumes.create(sys.argv[1], labels=labels_of(sys.argv[1], keep=False))
+print("made", flush=True)
+sys.stdin.read()
+"""
 
 
 def ended(cluster: Cluster, job: int) -> bool:
@@ -118,3 +133,18 @@ def test_a_user_is_no_administrator(cluster: Cluster) -> None:
     )
     assert done.rc != 0
     assert cluster.node("n1")["state"] == ["IDLE"]
+
+
+def test_only_what_a_dead_run_left_behind_is_swept() -> None:
+    client = docker.from_env()
+    name = f"slurm-failover-crash-{time.monotonic_ns()}"
+    command = [sys.executable, "-c", CRASHING_RUN, name]
+    pipes = {"stdin": subprocess.PIPE, "stdout": subprocess.PIPE}
+    with subprocess.Popen(command, cwd=Path(__file__).parent, **pipes) as run:
+        assert run.stdout is not None
+        assert run.stdout.readline() == b"made\n"
+        remove_stale(client)
+        assert client.volumes.get(name)
+        run.kill()
+    remove_stale(client)
+    assert name not in {volume.name for volume in client.volumes.list()}
