@@ -1,0 +1,168 @@
+-- The site's policy at submission, for job_submit/lua on the controller. A job that did not ask
+-- for failover passes untouched and costs no file access.
+--
+-- In a site's own job_submit.lua:
+--
+--	local failover = dofile("/opt/slurm-failover/share/slurm-failover/lua/slurm_failover_job_submit.lua")
+--	function slurm_job_submit(job_desc, part_list, submit_uid)
+--		if failover.submit(job_desc, part_list) ~= slurm.SUCCESS then return slurm.ERROR end
+--		...
+--	function slurm_job_modify(job_desc, job_rec, part_list, modify_uid)
+--		if failover.modify(job_desc, job_rec, part_list, modify_uid) ~= slurm.SUCCESS then return slurm.ERROR end
+--		...
+
+local here = debug.getinfo(1, "S").source:match("^@(.*/)") or "./"
+local requests = dofile(here .. "slurm_failover_request.lua")
+local settings = dofile(here .. "slurm_failover_settings.lua")
+
+local M = {}
+
+-- What stands in AdminComment before our record; only slurm-failover itself writes one.
+local RECORD_MARK = "slurm-failover"
+
+local NO_REQUEUE = 0
+
+-- The value of --failover in the job control environment of a job_desc or job_rec. Its list counts
+-- from 0. A user can put any text there through Slurm's API.
+local function option_of(job)
+	for i = 0, (job.spank_job_env_size or 0) - 1 do
+		local value = (job.spank_job_env[i] or ""):match("^FAILOVER=(.*)$")
+		if value then return value end
+	end
+	return nil
+end
+
+local function matches(name, globs)
+	for _, glob in ipairs(globs) do
+		local pattern = glob:gsub("[%^%$%(%)%%%.%[%]%+%-]", "%%%0"):gsub("%*", ".*"):gsub("%?", ".")
+		if name:find("^" .. pattern .. "$") then return true end
+	end
+	return false
+end
+
+local function first_match(names, globs)
+	for name in (names or ""):gmatch("[^,]+") do
+		if matches(name, globs) then return name end
+	end
+	return nil
+end
+
+local function default_partition(part_list)
+	for name, partition in pairs(part_list) do
+		if partition.flag_default == 1 then return name end
+	end
+	return nil
+end
+
+local function needs_on_demand(request, kind, name)
+	return ("job failover needs on-demand resources: %s \"%s\" is spot or preemptible; "
+		.. "choose another one or leave out %s"):format(kind, name, request.asked_by)
+end
+
+-- Why a job may not be flagged where it would run. Of several partitions or QOS, Slurm may choose
+-- any: all must be on demand.
+local function refuse_place(request, partitions, qos, part_list, site)
+	local spot = first_match(partitions, site.spot_partitions)
+	if spot then return needs_on_demand(request, "partition", spot) end
+	spot = first_match(qos, site.spot_qos)
+	if spot then return needs_on_demand(request, "QOS", spot) end
+	for name in (partitions or ""):gmatch("[^,]+") do
+		local partition = part_list[name]
+		spot = partition and first_match(partition.qos, site.spot_qos)
+		if spot then return needs_on_demand(request, "QOS of partition " .. name, spot) end
+	end
+	return nil
+end
+
+local function refuse_count(request, site)
+	if request.problem then return request.asked_by .. ": " .. request.problem end
+	if (request.retries or 0) <= site.max_retries then return nil end
+	return ("%s: this site allows at most %d failovers for one job; ask for fewer, "
+		.. "or leave the number out"):format(request.asked_by, site.max_retries)
+end
+
+local function refuse_no_requeue(request, requeue)
+	if requeue ~= NO_REQUEUE then return nil end
+	return request.asked_by .. ": a failover requeues the job, which --no-requeue (Requeue=0) forbids; "
+		.. "leave out one of the two"
+end
+
+local function refuse_record(admin_comment)
+	if not (admin_comment or ""):find(RECORD_MARK, 1, true) then return nil end
+	return "AdminComment: a job can not bring a record of " .. RECORD_MARK .. " with it; leave it out"
+end
+
+local function load_site()
+	local site, problem = settings.load()
+	if problem then
+		slurm.log_error("slurm-failover: %s; the default settings apply to submissions", problem)
+	end
+	return site
+end
+
+-- Components of a heterogeneous job after the first have no script.
+local function is_batch(job_desc)
+	local offset = job_desc.het_job_offset or slurm.NO_VAL
+	return job_desc.script ~= nil or (offset ~= slurm.NO_VAL and offset > 0)
+end
+
+local function judge_submission(job_desc, part_list)
+	local refusal = refuse_record(job_desc.admin_comment)
+	if refusal then return refusal end
+	local request = requests.read(option_of(job_desc), job_desc.comment)
+	if not request then return nil end
+	if not is_batch(job_desc) then
+		slurm.log_user("%s has no effect here: only batch jobs, submitted with sbatch, are failed over",
+			request.asked_by)
+		return nil
+	end
+	local site = load_site()
+	local partitions = job_desc.partition or default_partition(part_list)
+	local qos = job_desc.qos or job_desc.default_qos
+	refusal = refuse_count(request, site)
+		or refuse_place(request, partitions, qos, part_list, site)
+		or refuse_no_requeue(request, job_desc.requeue)
+	if not refusal then job_desc.requeue = 1 end
+	return refusal
+end
+
+local function judge_change(job_desc, job_rec, part_list)
+	local request = requests.read(option_of(job_rec), job_desc.comment or job_rec.comment)
+	if not request then return nil end
+	local site = load_site()
+	local refusal = job_desc.comment and refuse_count(request, site)
+		or refuse_place(request, job_desc.partition or job_rec.partition,
+			job_desc.qos or job_rec.qos, part_list, site)
+		or refuse_no_requeue(request, job_desc.requeue)
+	if not refusal and job_desc.comment then job_desc.requeue = 1 end
+	return refusal
+end
+
+-- Slurm's answer for a judgement. A fault of ours must not keep anyone from submitting.
+local function answer(judge, ...)
+	local fine, refusal = pcall(judge, ...)
+	if not fine then
+		slurm.log_error("slurm-failover: job_submit: %s", tostring(refusal))
+		return slurm.SUCCESS
+	end
+	if not refusal then return slurm.SUCCESS end
+	slurm.log_user("%s", refusal)
+	return slurm.ERROR
+end
+
+--- Judge a job that is being submitted: slurm.SUCCESS, or slurm.ERROR after telling the user why.
+-- A flagged job is made requeueable.
+function M.submit(job_desc, part_list)
+	return answer(judge_submission, job_desc, part_list)
+end
+
+--- Judge an owner's change of a job in the same way. What an operator changes is theirs to answer
+-- for, and slurm-failover's own changes come from root or SlurmUser.
+function M.modify(job_desc, job_rec, part_list, modify_uid)
+	local touched = job_desc.comment or job_desc.partition or job_desc.qos
+		or job_desc.requeue == NO_REQUEUE
+	if not touched or modify_uid ~= job_rec.user_id then return slurm.SUCCESS end
+	return answer(judge_change, job_desc, job_rec, part_list)
+end
+
+return M
