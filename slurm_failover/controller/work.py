@@ -21,7 +21,7 @@ Say = Callable[[str], None]
 
 def note_start(environment: Environment, settings: Settings, say: Say) -> None:
     """PrologSlurmctld: record the attempt of a flagged job."""
-    job_id, option = _job_id(environment), environment.get("SPANK_FAILOVER")
+    job_id, option = environment["SLURM_JOB_ID"], environment.get("SPANK_FAILOVER")
     record_start(connect(settings, say), _limits(settings), job_id, option, say)
 
 
@@ -31,7 +31,7 @@ def note_end(environment: Environment, settings: Settings, say: Say) -> bool:
         connect(settings, say),
         _open_notes(settings),
         _limits(settings),
-        _job_id(environment),
+        environment["SLURM_JOB_ID"],
         nodes=environment.get("SLURM_JOB_NODELIST", ""),
         option=environment.get("SPANK_FAILOVER"),
         say=say,
@@ -91,9 +91,3 @@ def _open_notes(settings: Settings) -> Notes:
 def _limits(settings: Settings) -> Limits:
     failover = settings.failover
     return Limits(failover.max_retries, failover.trusted_reasons)
-
-
-def _job_id(environment: Environment) -> str:
-    """The job as Slurm's requests name it: ``ARRAY_TASK`` for an array task."""
-    array, task = environment.get("SLURM_ARRAY_JOB_ID"), environment.get("SLURM_ARRAY_TASK_ID")
-    return f"{array}_{task}" if array and task else environment["SLURM_JOB_ID"]

@@ -45,7 +45,7 @@ class Slurm(Protocol):
     """
 
     def job(self, job_id: str) -> JobFacts:
-        """One job by id, or by ``ARRAY_TASK``. Raises NoSuchJob."""
+        """One job by its own id, or by ``ARRAY_TASK``. Raises NoSuchJob."""
         ...
 
     def jobs(self, job_ids: Collection[str] = ()) -> list[JobFacts]:

@@ -41,10 +41,12 @@ class Scontrol:
 
     def job(self, job_id: str) -> JobFacts:
         """See the protocol."""
-        jobs = self._read("scontrol", "show", "job", job_id, JSON).get("jobs", [])
-        if not jobs:
-            raise NoSuchJob(f"Slurm does not know job {job_id}")
-        return read_job(jobs[0])
+        answer = self._read("scontrol", "show", "job", job_id, JSON).get("jobs", [])
+        # Asked for one task, Slurm may answer with others of its array as well (seen on 24.11.5).
+        for job in map(read_job, answer):
+            if job_id in (str(job.job_id), job.label):
+                return job
+        raise NoSuchJob(f"Slurm does not know job {job_id}")
 
     def jobs(self, job_ids: Collection[str] = ()) -> list[JobFacts]:
         """See the protocol."""

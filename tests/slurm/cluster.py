@@ -55,6 +55,14 @@ def each(function: Callable[[str], T], hosts: Iterable[str]) -> dict[str, T]:
         return dict(zip(names, pool.map(function, names), strict=True))
 
 
+def _label(job: dict[str, Any]) -> str:
+    """A job as Slurm's requests name it: asked for one task, Slurm may answer with its whole array."""
+    task = job["array_task_id"]
+    return (
+        f"{job['array_job_id']['number']}_{task['number']}" if task["set"] else str(job["job_id"])
+    )
+
+
 class Cluster:
     """The live cluster. Hosts are ``ctl`` and ``n1`` to ``n4``; users are root, alice and bob."""
 
@@ -161,7 +169,10 @@ class Cluster:
     def job(self, job: int | str) -> dict[str, Any]:
         """One job as ``scontrol show job`` tells it; AssertionError where Slurm knows none."""
         answer = json.loads(self.check(CONTROLLER, ["scontrol", "show", "job", str(job), JSON]))
-        return dict(answer["jobs"][0])
+        names = {_label(found): found for found in answer["jobs"]}
+        names |= {str(found["job_id"]): found for found in answer["jobs"]}
+        assert str(job) in names, f"Slurm answered with jobs {list(names)}, not {job}"
+        return dict(names[str(job)])
 
     def job_state(self, job: int | str) -> list[str]:
         """The job's state and flags, such as ``["FAILED", "COMPLETING"]``."""
