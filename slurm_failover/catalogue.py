@@ -241,13 +241,18 @@ def _index(rules: dict[str, Rule], decode: tuple[DecodeRow, ...]) -> Catalogue:
     for rule in rules.values():
         for code in rule.codes:
             by_code.setdefault((rule.kind, code), []).append(rule)
+    by_text = [rule for rule in rules.values() if rule.pattern is not None and not rule.codes]
     return Catalogue(
         rules=rules,
         decode=decode,
         by_code={key: tuple(sorted(found, key=_bare_last)) for key, found in by_code.items()},
-        by_text=tuple(r for r in rules.values() if r.pattern is not None and not r.codes),
+        by_text=tuple(sorted(by_text, key=_silent_first)),
     )
 
 
 def _bare_last(rule: Rule) -> bool:
     return rule.pattern is None
+
+
+def _silent_first(rule: Rule) -> bool:
+    return rule.klass is not None

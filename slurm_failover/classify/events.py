@@ -15,6 +15,7 @@ from slurm_failover.model import Event, FaultClass, NodeAction, Record, Role
 
 MOST = 4096
 GAP = 600.0
+PRINT = 3
 _Key = tuple[object, ...]
 
 _RISING = (
@@ -45,8 +46,11 @@ def read_events(records: Iterable[Record], catalogue: Catalogue) -> list[Event]:
 class _Folder:
     events: list[Event] = field(default_factory=list)
     open: dict[_Key, int] = field(default_factory=dict)
+    last: Event | None = None
 
     def add(self, event: Event) -> None:
+        event = _continued(self.last, event)
+        self.last = event
         key = self._key(event)
         at = self.open.get(key)
         if at is not None and _near(self.events[at], event):
@@ -72,10 +76,23 @@ class _Folder:
         return (event.kind, what, event.pci, event.role is Role.CANCEL, event.trusted)
 
 
-def _near(one: Event, other: Event) -> bool:
+def _continued(before: Event | None, event: Event) -> Event:
+    """The event with the device that an earlier line of the same print named.
+
+    A text log splits one message of several lines: the first names the device, the last one says
+    what happened to it.
+    """
+    if before is None or event.pci is not None or before.pci is None or event.kind != before.kind:
+        return event
+    if not 0 <= event.line - before.line <= PRINT or not _near(before, event, seconds=1.0):
+        return event
+    return replace(event, pci=before.pci, because=f"{event.because} ({before.pci})"[:160])
+
+
+def _near(one: Event, other: Event, seconds: float = GAP) -> bool:
     if one.last_time is None or other.time is None:
         return True
-    return abs(other.time - one.last_time) <= GAP
+    return abs(other.time - one.last_time) <= seconds
 
 
 def merge(one: Event, other: Event) -> Event:

@@ -145,7 +145,8 @@ def _need(faults: Iterable[_Fault]) -> tuple[NodeAction, Event | None]:
     need, needing = NodeAction.NONE, None
     for fault in faults:
         own = fault.event.node_action
-        if own is NodeAction.NONE and fault.klass is FaultClass.HARDWARE:
+        raised = fault.event.klass is not FaultClass.HARDWARE
+        if own is NodeAction.NONE and raised and fault.klass is FaultClass.HARDWARE:
             own = NodeAction.DRAIN
         if _NEEDS.index(own) > _NEEDS.index(need):
             need, needing = own, fault.event

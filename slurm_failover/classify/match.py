@@ -168,7 +168,7 @@ def _event(rule: Rule, record: Record, code: str | None, pci: str | None) -> Eve
         line=record.line,
         lines=record.repeats,
         sequence=record.sequence,
-        trusted=record.trusted,
+        trusted=record.trusted and (record.origin != "" or rule.origin == KERNEL),
         source=record.source,
         text=record.text,
     )

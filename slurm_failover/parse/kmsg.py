@@ -15,6 +15,11 @@ _HEAD = re.compile(rb"(\d{1,10}),(\d{1,20}),(\d{1,20}),([^;,\n]{0,8})(?:,[^;\n]{
 _ESCAPE = re.compile(rb"\\x([0-9a-fA-F]{2})")
 
 
+def is_kmsg(raw: bytes) -> bool:
+    """Whether the bytes open like a record of /dev/kmsg."""
+    return _HEAD.match(raw) is not None
+
+
 def parse_kmsg(raw: bytes, boot_time: float) -> Record:
     """The record in one read of /dev/kmsg; ``boot_time`` is the epoch second of the boot.
 
