@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 from slurm_failover.finding import Finding, to_events
 from slurm_failover.gpu_fabric import fabric_finding, fabric_not_ready
 from slurm_failover.gpu_presence import absent_gpus, name_by_elimination, startup_faults
-from slurm_failover.memory import Memo, Memory, growth, keep, next_memo
+from slurm_failover.memory import Memo, Memory, Reading, growth, keep, next_memo, streak_of
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -107,11 +107,7 @@ def remember(state: GpuState, previous: Memory | None, thresholds: GpuThresholds
 
 
 def _look(gpu: Gpu, memo: Memo | None, state: GpuState, limits: GpuThresholds) -> Memo:
-    return next_memo(
-        memo,
-        uuid=gpu.uuid,
-        time=state.time,
-        boot_id=state.boot_id,
+    reading = Reading(
         counters={name: getattr(gpu, name) for name in _COUNTERS},
         peaks={"nvlinks": _active_links(gpu)},
         conditions={
@@ -122,6 +118,7 @@ def _look(gpu: Gpu, memo: Memo | None, state: GpuState, limits: GpuThresholds) -
             "fabric": fabric_not_ready(gpu),
         },
     )
+    return next_memo(memo, reading, time=state.time, boot_id=state.boot_id, uuid=gpu.uuid)
 
 
 def _state_faults(gpu: Gpu, limits: GpuThresholds) -> Iterator[Finding]:
@@ -213,18 +210,18 @@ def _lasting_faults(
             because = f"NVML: {words} the clocks of GPU {gpu.pci} down for {lasted:.0f} s"
             at = f" at {gpu.temperature} °C" if gpu.temperature is not None else ""
             yield Finding(rule, because + at, gpu.pci)
-    if _looks(look, "pcie_width") >= limits.pcie_looks:
+    if streak_of(look, "pcie_width") >= limits.pcie_looks:
         because = (
             f"NVML: GPU {gpu.pci} runs on x{gpu.pcie_width} of x{gpu.pcie_width_max} PCIe lanes"
         )
         yield Finding("gpu-pcie-width", because, gpu.pci)
-    if _looks(look, "pcie_generation") >= limits.pcie_looks:
+    if streak_of(look, "pcie_generation") >= limits.pcie_looks:
         because = (
             f"NVML: the busy GPU {gpu.pci} runs at PCIe generation {gpu.pcie_generation} "
             f"of {gpu.pcie_generation_max}"
         )
         yield Finding("gpu-pcie-generation", because, gpu.pci)
-    if _looks(look, "fabric") >= limits.fabric_looks:
+    if streak_of(look, "fabric") >= limits.fabric_looks:
         because = f"NVML: GPU {gpu.pci} has not joined the NVLink fabric"
         yield Finding("gpu-fabric-not-ready", because, gpu.pci)
 
@@ -260,8 +257,3 @@ def _below(now: int | None, most: int | None) -> bool | None:
 
 def _has_bit(mask: int | None, bit: int) -> bool | None:
     return None if mask is None else bool(mask & bit)
-
-
-def _looks(memo: Memo, name: str) -> int:
-    streak = memo.streaks.get(name)
-    return streak.looks if streak else 0

@@ -36,6 +36,16 @@ class Memo:
 
 
 @dataclass(frozen=True, slots=True)
+class Reading:
+    """What one look shows of a device, None where unknown: counters that only grow, values whose
+    greatest counts, and conditions that must last."""
+
+    counters: Mapping[str, int | None] = field(default_factory=dict)
+    peaks: Mapping[str, int | None] = field(default_factory=dict)
+    conditions: Mapping[str, bool | None] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True)
 class Growth:
     """By how much a counter grew, and in how many seconds; None where its start is unknown."""
 
@@ -85,25 +95,24 @@ def growth(memo: Memo | None, name: str, now: int | None, time: float, boot_id: 
 
 
 def next_memo(
-    memo: Memo | None,
-    *,
-    uuid: str | None,
-    time: float,
-    boot_id: str,
-    counters: Mapping[str, int | None],
-    peaks: Mapping[str, int | None],
-    conditions: Mapping[str, bool | None],
+    memo: Memo | None, reading: Reading, *, time: float, boot_id: str, uuid: str | None = None
 ) -> Memo:
     """The memo after one more look. What is unknown now stays as it was remembered."""
-    old = memo or Memo()
+    old, peaks = memo or Memo(), _known(reading.peaks)
     return Memo(
         uuid=uuid or old.uuid,
         time=time,
         boot_id=boot_id,
-        counters={**_same_boot(old, boot_id), **_known(counters)},
-        peaks={**old.peaks, **{k: max(v, old.peaks.get(k, v)) for k, v in _known(peaks).items()}},
-        streaks=dict(_streaks(old, time, conditions)),
+        counters={**_same_boot(old, boot_id), **_known(reading.counters)},
+        peaks={**old.peaks, **{k: max(v, old.peaks.get(k, v)) for k, v in peaks.items()}},
+        streaks=dict(_streaks(old, time, reading.conditions)),
     )
+
+
+def streak_of(memo: Memo | None, name: str) -> int:
+    """At how many looks in a row the condition ``name`` has held."""
+    streak = memo.streaks.get(name) if memo else None
+    return streak.looks if streak else 0
 
 
 def keep(memory: Memory | None, looked_at: Mapping[str, Memo]) -> Memory:

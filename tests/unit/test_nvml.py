@@ -178,6 +178,21 @@ def test_a_program_that_outlives_its_deadline_is_not_waited_for(tmp_path: Path) 
     assert answer.output == "early\n"
 
 
+def test_a_program_that_is_left_behind_is_killed_with_its_children() -> None:
+    answer = run_bounded(["/bin/sh", "-c", "sleep 30 & echo $!; wait"], 0.5)
+    deadline = time.monotonic() + 5
+    while runs(answer.output.strip()):
+        assert time.monotonic() < deadline
+        time.sleep(0.01)
+
+
+def runs(pid: str) -> bool:
+    try:
+        return "State:\tZ" not in (Path("/proc") / pid / "status").read_text()
+    except (FileNotFoundError, ProcessLookupError):
+        return False
+
+
 def test_a_program_s_answer_comes_with_its_status_and_both_outputs() -> None:
     answer = run_bounded(["/bin/sh", "-c", "echo out; echo err >&2; exit 3"], 5.0)
     assert (answer.output, answer.errors, answer.status) == ("out\n", "err\n", 3)

@@ -91,12 +91,14 @@ def test_uncorrectable_errors_are_judged_when_they_are_new_and_not_again(node: N
     [event] = node.look(gpu0__ecc=5)
     assert event.because == f"NVML: GPU {FIRST} counts 3 new uncorrectable ECC errors"
     node.boot("boot-2")
+    [event] = node.look(gpu0__ecc=6)
+    assert event.because == f"NVML: GPU {FIRST} counts 6 new uncorrectable ECC errors"
     assert rules_of(node.look(gpu0__ecc=1)) == [("gpu-ecc-uncorrectable", FIRST)]
 
 
 def test_a_replaced_gpu_does_not_inherit_the_old_one_s_counters(node: Node) -> None:
     node.look(gpu0__ecc=2)
-    assert rules_of(node.look(gpu0__uuid="GPU-new", gpu0__ecc=1)) == [
+    assert rules_of(node.look(gpu0__uuid="GPU-new", gpu0__ecc=2)) == [
         ("gpu-ecc-uncorrectable", FIRST)
     ]
 
