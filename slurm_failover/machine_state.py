@@ -37,7 +37,7 @@ class MemoryController:
 
 @dataclass(frozen=True, slots=True)
 class Thermometer:
-    """A temperature and its critical limit, in degrees Celsius; ``alarm`` is the chip's own word."""
+    """A temperature and its critical limit, in degrees Celsius; ``alarm`` is the chip's word."""
 
     name: str
     celsius: float | None = None
@@ -47,7 +47,7 @@ class Thermometer:
 
 @dataclass(frozen=True, slots=True)
 class Port:
-    """A port of an InfiniBand or RoCE adapter; ``state`` is the kernel's: ACTIVE, DOWN, INIT …"""
+    """A port of an InfiniBand or RoCE adapter; ``state`` is ACTIVE, DOWN, INIT and so on."""
 
     name: str
     pci: str | None = None
