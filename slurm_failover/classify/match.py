@@ -33,16 +33,25 @@ _CAUSED_BY = re.compile(r" caused by previous Xid (\d{1,5})\s*$")
 _DATA = re.compile(r"^,\s*Data \{")
 
 
+Claim = tuple[Rule, Event | None]
+
+
 def match(record: Record, catalogue: Catalogue) -> Event | None:
     """The event that the record stands for by itself, or None where no rule gives it a meaning."""
+    found = claim(record, catalogue)
+    return found[1] if found else None
+
+
+def claim(record: Record, catalogue: Catalogue) -> Claim | None:
+    """The rule that speaks for the record, and its event; a rule may say that there is none."""
     text = record.text
-    if "Xid" in text and (coded := _match_code(record, catalogue)) is not None:
-        return coded[0]
+    if "Xid" in text and (coded := _claim_by_code(record, catalogue)) is not None:
+        return coded
     for rule in catalogue.by_text:
         if _applies(rule, record) and (found := rule.pattern and rule.pattern.search(text)):
             if rule.unless is not None and rule.unless.search(text):
                 continue
-            return _event(rule, record, _group(found, "code"), _group(found, "pci"))
+            return rule, _event(rule, record, _group(found, "code"), _group(found, "pci"))
     return None
 
 
@@ -58,24 +67,31 @@ def _group(found: re.Match[str], name: str) -> str | None:
     return found.groupdict().get(name)
 
 
-def _match_code(record: Record, catalogue: Catalogue) -> tuple[Event | None] | None:
-    """The event of a line that carries a code; None where the line carries none."""
+def _claim_by_code(record: Record, catalogue: Catalogue) -> Claim | None:
+    """The rule and event of a line that carries a code; None where the line carries none."""
     if record.origin in ("", KERNEL):
         if found := _XID.match(record.text):
-            return (_xid(record, found, catalogue),)
+            return _coded("xid", record, found, catalogue)
         if found := _SXID.match(record.text):
-            return (_sxid(record, found, catalogue),)
+            return _coded("sxid", record, found, catalogue)
     if record.origin != KERNEL and (found := _PLUGIN.search(record.text)):
-        return (_xid(record, found, catalogue),)
+        return _coded("xid", record, found, catalogue)
     return None
 
 
-def _xid(record: Record, found: re.Match[str], catalogue: Catalogue) -> Event | None:
-    code, rest = int(found["code"]), found["rest"]
-    rule = _by_code("xid", code, rest, catalogue)
+def _coded(kind: str, record: Record, found: re.Match[str], catalogue: Catalogue) -> Claim:
+    rule = _by_code(kind, int(found["code"]), found["rest"], catalogue)
     event = _event(rule, record, found["code"], found["pci"])
     if event is None:
-        return None
+        return rule, None
+    if kind == "sxid":
+        return rule, _with_severity(event, found["rest"], rule)
+    return rule, _with_details(event, found["rest"], catalogue)
+
+
+def _with_details(event: Event, rest: str, catalogue: Catalogue) -> Event:
+    """The event of an Xid with what the text after the code adds to it."""
+    code = event.code or 0
     if code in range(144, 151) and (report := nvlink5.read_report(rest)) is not None:
         return _with_link_report(event, report, catalogue)
     if cause := _CAUSED_BY.search(rest):
@@ -101,12 +117,8 @@ def _with_link_report(event: Event, report: nvlink5.LinkReport, catalogue: Catal
     return _as(event, klass, NodeAction.DRAIN)
 
 
-def _sxid(record: Record, found: re.Match[str], catalogue: Catalogue) -> Event | None:
-    rest = found["rest"]
-    rule = _by_code("sxid", int(found["code"]), rest, catalogue)
-    event = _event(rule, record, found["code"], found["pci"])
-    if event is None:
-        return None
+def _with_severity(event: Event, rest: str, rule: Rule) -> Event:
+    """The event of an SXid under the severity that the driver printed."""
     if _DATA.match(rest):
         return _as(event, FaultClass.INFORMATIONAL, NodeAction.NONE)
     severity = _SEVERITY.match(rest)
