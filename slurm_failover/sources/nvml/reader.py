@@ -21,7 +21,8 @@ Readings = dict[str, Any]
 Readers = dict[str, Callable[[Nvml, Handle], Any]]
 
 # Field numbers that kept their meaning in every release of nvml.h that has them. Others did not:
-# the clock event counters moved from 251–253 (R570) to 269–271 (R580), so they are not used.
+# the clock event counters are 251–253 in nvidia-ml-py 13.580 and 269–271 in 13.615, so an older
+# driver would answer another question; they are not used.
 FIELD_NVLINK_REPLAYS = 161
 FIELD_NVLINK_RECOVERIES = 162
 FIELD_NVLINK_CRC = 163
@@ -168,7 +169,7 @@ def _nvlink_errors(nvml: Nvml, handle: Handle, links: int) -> Readings:
 
 
 def fabric(nvml: Nvml, handle: Handle) -> Readings:
-    info = nvml.c_nvmlGpuFabricInfo_v2_t()
+    info = nvml.c_nvmlGpuFabricInfoV_t()
     nvml.nvmlDeviceGetGpuFabricInfoV(handle, nvml.byref(info))
     return {
         "fabric_state": info.state,
