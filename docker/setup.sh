@@ -85,14 +85,15 @@ start_docker() {
     wait_for_docker 60 || { tail -n 20 /var/log/dockerd.log >&2; fail "dockerd does not answer"; }
 }
 
-engine_packages() { # some releases have the command line in a package of its own
-    echo docker.io
-    if apt-cache show docker-cli >/dev/null 2>&1; then echo docker-cli; fi
+install_engine() {
+    apt_install docker.io
+    # Some releases have the command line in a package of its own.
+    if apt-cache show docker-cli >/dev/null 2>&1; then apt_install docker-cli; fi
 }
 
 make_cluster_image() {
     if ! docker_answers; then
-        command -v dockerd >/dev/null || apt_install $(engine_packages)
+        command -v dockerd >/dev/null || install_engine
         docker_answers || start_docker 9>&- # the daemon must not inherit our lock
     fi
     command -v debootstrap >/dev/null || apt_install debootstrap debian-archive-keyring
