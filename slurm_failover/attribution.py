@@ -186,7 +186,7 @@ def _held(
     """The GPUs or instances that a job holds, or None if one of them cannot be identified."""
     if job.uuids:
         found = [_by_uuid(uuid, devices) for uuid in job.uuids]
-    elif job.indexes is None or (job.indexes and slots is None):
+    elif job.indexes is None:
         return None
     else:
         found = [_by_index(index, devices, slots or ()) for index in job.indexes]

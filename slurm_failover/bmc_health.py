@@ -1,7 +1,8 @@
-"""Read and judge what the BMC says, in the words of ``ipmitool``: sensors, and the event log.
+"""Read what the BMC says, in the words of ``ipmitool``, and judge its sensors.
 
 Sensors say what is wrong now, and must say so at several looks. The event log (SEL) says what has
-happened; only records that came since the last look count.
+happened: the lines that came since the last look are messages like those of any other log, of the
+format ``ipmi-sel``, and are parsed and classified as such.
 """
 
 from __future__ import annotations
@@ -21,7 +22,7 @@ if TYPE_CHECKING:
     from slurm_failover.model import Event
     from slurm_failover.thresholds import MachineThresholds
 
-_SEL = "sel"
+_LOG = "event log"
 _CRITICAL = ("cr", "nr", "lcr", "lnr", "ucr", "unr")
 # ipmitool marks too low and too high alike; below this a critical temperature is a loose sensor.
 _HOT_CELSIUS = 40.0
@@ -32,38 +33,8 @@ _POWER_LOST = re.compile(
 )
 _POWER_ENTITIES = ("10", "19", "20", "21")  # power supply, unit, module, power management board
 _POWER_NAME = re.compile(r"power supp|\bpsu?\d*\b|power unit|ps redundancy", re.IGNORECASE)
+_RECORD = re.compile(r"\s*([0-9a-fA-F]{1,4})\s*\|")
 _NUMBER = re.compile(r"-?\d+(?:\.\d+)?")
-
-# Sensor type, as the SEL line begins, and what happened; "Asserted" lines only.
-_SEL_RULES = (
-    ("bmc-power-supply", re.compile(r"^Power (Supply|Unit)\b"), _POWER_LOST),
-    (
-        "bmc-temperature",
-        re.compile(r"^(Temperature|Processor)\b"),
-        re.compile(r"Upper (Critical|Non-recoverable) going high|Thermal Trip|Over-?Temperature"),
-    ),
-    (
-        "bmc-voltage",
-        re.compile(r"^Voltage\b"),
-        re.compile(r"(Critical|Non-recoverable) going (high|low)"),
-    ),
-    (
-        "bmc-fan",
-        re.compile(r"^Fan\b"),
-        re.compile(r"Lower (Critical|Non-recoverable) going low|Redundancy Lost"),
-    ),
-    ("bmc-memory", re.compile(r"^Memory\b"), re.compile(r"(?<!Correctable )Uncorrectable ECC")),
-    (
-        "bmc-processor",
-        re.compile(r"^Processor\b"),
-        re.compile(r"IERR|FRB|Machine Check|Uncorrectable machine check", re.IGNORECASE),
-    ),
-    (
-        "bmc-bus",
-        re.compile(r"^Critical Interrupt\b"),
-        re.compile(r"Bus Fatal|Bus Uncorrectable|PCI [PS]ERR|Fatal NMI", re.IGNORECASE),
-    ),
-)
 
 
 @dataclass(frozen=True, slots=True)
@@ -82,13 +53,11 @@ class Sensor:
 
 
 @dataclass(frozen=True, slots=True)
-class SelRecord:
-    """A line of ``ipmitool sel elist``."""
+class LogLine:
+    """A line of ``ipmitool sel elist`` and the number of its record."""
 
     number: int
-    sensor: str
-    event: str
-    asserted: bool
+    text: str
 
 
 @dataclass(frozen=True, slots=True)
@@ -98,7 +67,7 @@ class BmcState:
     time: float = 0.0
     boot_id: str = ""
     sensors: tuple[Sensor, ...] = ()
-    log: tuple[SelRecord, ...] | None = None
+    log: tuple[LogLine, ...] | None = None
     unreadable: str | None = None
 
 
@@ -108,18 +77,23 @@ def parse_sensors(text: str) -> tuple[Sensor, ...]:
     return tuple(Sensor(row[0], row[2], row[3], row[4]) for row in rows if len(row) == 5)
 
 
-def parse_log(text: str) -> tuple[SelRecord, ...]:
-    """The records in what ``ipmitool sel elist`` prints, with or without a time; others not."""
-    records = []
-    for line in text.splitlines():
-        parts = [part.strip() for part in line.split("|")]
-        start = 2 if len(parts) > 1 and parts[1] == "Pre-Init Time-stamp" else 3
-        if len(parts) < start + 2 or not re.fullmatch(r"[0-9a-fA-F]{1,4}", parts[0]):
-            continue
-        direction = parts[start + 2] if len(parts) > start + 2 else "Asserted"
-        asserted = direction == "Asserted"
-        records.append(SelRecord(int(parts[0], 16), parts[start], parts[start + 1], asserted))
-    return tuple(records)
+def parse_log(text: str) -> tuple[LogLine, ...]:
+    """The records in what ``ipmitool sel elist`` prints; other lines are passed over."""
+    numbered = ((line, _RECORD.match(line)) for line in text.splitlines())
+    return tuple(LogLine(int(found[1], 16), line) for line, found in numbered if found)
+
+
+def new_log_lines(state: BmcState, previous: Memory | None) -> tuple[str, ...]:
+    """The lines of the event log that came since the last look, for the rules on messages.
+
+    At the first look of all none is known to be new. After the log was cleared all are.
+    """
+    memo = previous.of(_LOG) if previous else None
+    if memo is None or not state.log:
+        return ()
+    last = memo.counters.get("last", 0)
+    cleared = max(line.number for line in state.log) < last
+    return tuple(line.text for line in state.log if cleared or line.number > last)
 
 
 def judge_bmc(
@@ -128,11 +102,11 @@ def judge_bmc(
     thresholds: MachineThresholds,
     rule: Callable[[str], Rule],
 ) -> list[Event]:
-    """What is wrong by the BMC's word, as events of the time of the look.
+    """What is wrong by the BMC's sensors, as events of the time of the look.
 
     ``previous`` is what ``remember_bmc`` gave after the last look, None at the first.
     """
-    findings = [*_sensor_faults(state, previous, thresholds), *_log_faults(state, previous)]
+    findings = _sensor_faults(state, previous, thresholds)
     return to_events(findings, rule, time=state.time, source="bmc")
 
 
@@ -144,7 +118,7 @@ def remember_bmc(state: BmcState, previous: Memory | None) -> Memory:
     }
     if state.log is not None:
         last = max((record.number for record in state.log), default=0)
-        readings[_SEL] = Reading(counters={"last": last})
+        readings[_LOG] = Reading(counters={"last": last})
     memos: dict[str, Memo] = {}
     for name, reading in readings.items():
         memo = previous.of(name) if previous else None
@@ -177,25 +151,3 @@ def _sensor_rule(sensor: Sensor) -> str | None:
     if "Volts" in sensor.reading:
         return "bmc-voltage"
     return "bmc-fan" if "RPM" in sensor.reading else None
-
-
-def _log_faults(state: BmcState, previous: Memory | None) -> Iterator[Finding]:
-    """Faults in the records that are new; at the first look of all none is known to be."""
-    memo = previous.of(_SEL) if previous else None
-    if memo is None or not state.log:
-        return
-    last = memo.counters.get("last", 0)
-    cleared = max(record.number for record in state.log) < last
-    for record in state.log:
-        rule = _log_rule(record)
-        if rule and (cleared or record.number > last):
-            yield Finding(rule, f"BMC log: {record.sensor}: {record.event}")
-
-
-def _log_rule(record: SelRecord) -> str | None:
-    if not record.asserted:
-        return None
-    for rule, sensor, event in _SEL_RULES:
-        if sensor.search(record.sensor) and event.search(record.event):
-            return rule
-    return None

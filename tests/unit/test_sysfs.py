@@ -20,8 +20,8 @@ from slurm_failover.thresholds import MachineThresholds
 GPU, NIC, SWITCH, BRIDGE, DISPLAY = "0x030200", "0x020700", "0x060400", "0x060400", "0x030000"
 NVIDIA, MELLANOX, PLX, ASPEED = "0x10de", "0x15b3", "0x10b5", "0x1a03"
 
-# A GPU behind a port of its own, and a switch with a GPU and a network adapter behind it.
-PORT, LONE_GPU = "0000:00:01.0", "0000:3b:00.0"
+# A GPU behind a port and a bridge of its own, and a switch with a GPU and an adapter behind it.
+PORT, INNER, LONE_GPU = "0000:00:01.0", "0000:39:00.0", "0000:3b:00.0"
 PLX_SWITCH, SHARED_GPU, ADAPTER = "0000:80:01.0", "0000:9b:00.0", "0000:9c:00.0"
 VGA = "0000:05:00.0"
 
@@ -36,7 +36,8 @@ class Machine:
         self.boot("boot-1")
         bus = "devices/pci0000:00"
         self.pci(f"{bus}/{PORT}", BRIDGE, PLX)
-        self.pci(f"{bus}/{PORT}/{LONE_GPU}", GPU, NVIDIA)
+        self.pci(f"{bus}/{PORT}/{INNER}", BRIDGE, PLX)
+        self.pci(f"{bus}/{PORT}/{INNER}/{LONE_GPU}", GPU, NVIDIA)
         self.pci(f"{bus}/{VGA}", DISPLAY, ASPEED)
         self.pci(f"devices/pci0000:80/{PLX_SWITCH}", SWITCH, PLX)
         self.pci(f"devices/pci0000:80/{PLX_SWITCH}/{SHARED_GPU}", GPU, NVIDIA)
@@ -116,6 +117,7 @@ def test_gpus_switches_and_adapters_are_read_and_a_display_chip_is_not(machine: 
     found = {device.pci: device for device in machine.read().pci_devices}
     assert {pci: device.kind for pci, device in found.items()} == {
         "0000:00:01": "switch",
+        "0000:39:00": "switch",
         "0000:3b:00": "gpu",
         "0000:80:01": "switch",
         "0000:9b:00": "gpu",
@@ -268,5 +270,5 @@ def test_a_file_that_hangs_costs_the_rest_of_the_look_and_no_more(machine: Machi
     started = time.monotonic()
     state = read_machine(0.7, sys_root=machine.sys, proc=machine.proc)
     assert time.monotonic() - started < 2.0
-    assert len(state.pci_devices) == 5
+    assert len(state.pci_devices) == 6
     assert state.unreadable == "sysfs stopped answering at ports within 0.7 s"
