@@ -127,14 +127,17 @@ local function judge_submission(job_desc, part_list)
 end
 
 local function judge_change(job_desc, job_rec, part_list)
-	local request = requests.read(option_of(job_rec), job_desc.comment or job_rec.comment)
+	local option = option_of(job_rec)
+	local request = requests.read(option, job_desc.comment or job_rec.comment)
 	if not request then return nil end
 	local site = load_site()
-	local refusal = job_desc.comment and refuse_count(request, site)
-		or refuse_place(request, job_desc.partition or job_rec.partition,
+	local asks_now = option == nil and job_desc.comment
+	local moves = job_desc.partition or job_desc.qos
+	local refusal = asks_now and refuse_count(request, site)
+		or (asks_now or moves) and refuse_place(request, job_desc.partition or job_rec.partition,
 			job_desc.qos or job_rec.qos, part_list, site)
 		or refuse_no_requeue(request, job_desc.requeue)
-	if not refusal and job_desc.comment then job_desc.requeue = 1 end
+	if not refusal and asks_now then job_desc.requeue = 1 end
 	return refusal
 end
 

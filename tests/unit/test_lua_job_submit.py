@@ -200,6 +200,12 @@ def test_an_owner_can_not_flag_a_job_that_waits_in_a_spot_partition(controller):
     assert controller.change({"partition": "spot"}, comment="failover", partition="gpu")[0] == 0
 
 
+def test_an_owner_is_told_what_is_wrong_with_the_change_itself(controller):
+    assert controller.change(FLAGGED | {"partition": "spot"}, requeue=0)[0] == ERROR
+    assert "Requeue=0" in controller.host.told[0]
+    assert controller.change(FLAGGED | {"partition": "spot"}, comment="a note")[0] == SUCCESS
+
+
 def test_an_owner_can_drop_the_word_or_change_what_is_not_ours(controller):
     record = {"comment": "failover"}
     assert controller.change(record, comment="x", requeue=0)[0] == SUCCESS
