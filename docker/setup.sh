@@ -46,6 +46,11 @@ make_venv() {
     echo "$wanted" >.venv/made-from
 }
 
+install_compiler() { # tests build a stand-in for NVIDIA's library
+    if command -v cc >/dev/null && command -v make >/dev/null; then return; fi
+    apt_install gcc libc6-dev make
+}
+
 docker_answers() {
     .venv/bin/python -c 'import docker; docker.from_env(timeout=10).ping()' 2>/dev/null
 }
@@ -104,4 +109,5 @@ mkdir -p .cache
 exec 9>.cache/setup.lock
 flock 9
 make_venv
+install_compiler
 [ "${1:-}" = --fast ] || make_cluster_image
