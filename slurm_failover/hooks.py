@@ -39,21 +39,21 @@ def main(arguments: list[str]) -> int:
 
 
 def _prolog(settings: Settings, say: Say) -> bool:
-    from slurm_failover.node.checks import check_job_start
+    from slurm_failover.node.checks import NodeChecks
 
-    return check_job_start(os.environ, settings, say)
+    return NodeChecks(os.environ, settings, say).check_job_start()
 
 
 def _health_check(settings: Settings, say: Say) -> bool:
-    from slurm_failover.node.checks import check_health
+    from slurm_failover.node.checks import NodeChecks
 
-    return check_health(os.environ, settings, say)
+    return NodeChecks(os.environ, settings, say).check_health()
 
 
 def _epilog(settings: Settings, say: Say) -> bool:
-    from slurm_failover.node.checks import check_job_end
+    from slurm_failover.node.checks import NodeChecks
 
-    return check_job_end(os.environ, settings, say)
+    return NodeChecks(os.environ, settings, say).check_job_end()
 
 
 def _prolog_slurmctld(settings: Settings, say: Say) -> bool:

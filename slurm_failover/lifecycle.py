@@ -76,6 +76,11 @@ def step_back(record: Record, because: str) -> Record:
     return replace(closed, state=State.ARMED, step=Step.NONE, because=because)
 
 
+def is_running(record: Record) -> bool:
+    """Whether the record shows its attempt as running: its end has not been written."""
+    return record.step is Step.NONE and not record.attempt.outcome
+
+
 def merge_nodes(*hostlists: str) -> str:
     """The union of hostlists, folded as Slurm prints them."""
     return str(NodeSet.fromlist([text for text in hostlists if text]))

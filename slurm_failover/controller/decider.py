@@ -101,7 +101,7 @@ class Decider:
     def _advance(self, note: Note, job: JobFacts, nodes: dict[str, NodeFacts]) -> bool:
         """True when nothing is left to do for this note."""
         record = read_record(job.admin_comment)
-        if record is None or record.attempt.start < note.start or _is_running(record):
+        if record is None or record.attempt.start < note.start or lifecycle.is_running(record):
             return not self._resume_hold(note, job)
         if record.attempt.start > note.start or not job.has("PENDING"):
             return True
@@ -149,8 +149,3 @@ class Decider:
     def _write(self, job: JobFacts, record: Record) -> None:
         self._slurm.update_job(job.label, write_both(job, record))
         self._say(f"job {job.label}: {record.because}")
-
-
-def _is_running(record: Record) -> bool:
-    """Whether the record still shows the attempt as running: its end was not written."""
-    return record.step is Step.NONE and not record.attempt.outcome

@@ -53,25 +53,26 @@ def hold_end(
     job_id: str,
     *,
     nodes: str,
+    start: float,
     option: str | None,
     say: Say,
 ) -> bool:
     """Hold a flagged job that ended by a failure, and record it. True if a decision is due.
 
-    ``nodes`` are all nodes of the attempt: while a job completes, Slurm shows only those that have
-    not finished. Running it twice for one end changes nothing the second time.
+    ``nodes`` and ``start`` (seconds since the epoch) are the attempt's own: of a completing job
+    Slurm shows only the nodes that have not finished, and of a requeued array task another start
+    (seen on 24.11.5). Running it twice for one end changes nothing the second time.
     """
-    job = slurm.job(job_id)
-    wish = read_opt_in(job.comment, option)
+    now = slurm.job(job_id)
+    wish = read_opt_in(now.comment, option)
     if wish is None or wish.problem:
         return False
-    whole = replace(job, nodes=nodes or job.nodes)
-    record = lifecycle.start_attempt(
-        whole, read_record(job.admin_comment), retry_limit(wish, limits)
-    )
-    if record.step is Step.HELD:
-        return True
-    ending, why = read_ending(whole, _stopped_by_node(slurm, job, record), record.attempt.nodes)
+    job = replace(now, nodes=nodes or now.nodes, start=start or now.start)
+    old = read_record(job.admin_comment)
+    record = lifecycle.start_attempt(job, old, retry_limit(wish, limits))
+    if not lifecycle.is_running(record):
+        return record.step in (Step.HELD, Step.DECIDED)
+    ending, why = read_ending(job, _stopped_by_node(slurm, job, record), record.attempt.nodes)
     if ending is Ending.LEFT_ALONE:
         say(f"job {job.label} is left alone: {why}")
         return False

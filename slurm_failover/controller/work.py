@@ -33,6 +33,7 @@ def note_end(environment: Environment, settings: Settings, say: Say) -> bool:
         _limits(settings),
         environment["SLURM_JOB_ID"],
         nodes=environment.get("SLURM_JOB_NODELIST", ""),
+        start=float(environment.get("SLURM_JOB_START_TIME", 0)),
         option=environment.get("SPANK_FAILOVER"),
         say=say,
     )

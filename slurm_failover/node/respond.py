@@ -53,14 +53,19 @@ class Responder:
         self._node = node
         self._say = say
 
-    def respond(self, fault: Judgement | None, ending: EndingJob | None) -> tuple[int, ...]:
+    def respond(
+        self, fault: Judgement | None, ending: EndingJob | None = None, starting: int | None = None
+    ) -> tuple[int, ...]:
         """Drain the node for a new ``fault``, requeue the running flagged jobs that it hit, and
         leave word on the ``ending`` job. Returns the ids of the jobs that were hit.
 
-        The reason of a node that is out of service already is left as it is, whoever placed it.
+        The ``starting`` job, whose Prolog this is, has lost nothing yet: Slurm itself sends it
+        elsewhere. The reason of a node that is out of service already is left as it is, whoever
+        placed it.
         """
         facts = self._slurm.nodes(self._node)[0]
         jobs = self._slurm.jobs_on(self._node) if fault else []
+        jobs = [job for job in jobs if job.job_id != starting]
         hit = _choose_hit(fault, jobs, ending) if fault else []
         stopped = self._choose_stopped(fault, hit)
         entries = [self._entry(job, fault, job in stopped) for job in hit if fault]
