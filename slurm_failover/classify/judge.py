@@ -57,10 +57,9 @@ def judge(
     evident = [e for e in inside if e.trusted or untrusted_counts]
     faults = _resolve(evident)
     need, needing = _need(faults)
-    ours = _ids(gpus)
-    cause, root = _cause([f for f in faults if _concerns(f.event, ours)])
+    cause, root = _cause([f for f in faults if concerns(f.event, gpus)])
     if cause is JobCause.UNKNOWN and len(evident) < len(inside):
-        told = [f for f in _resolve(inside) if _concerns(f.event, ours)]
+        told = [f for f in _resolve(inside) if concerns(f.event, gpus)]
         cause, explained = _cause([f for f in told if f.klass is not FaultClass.HARDWARE])
         root = explained or root
     because = _sentence(cause, root, need, needing)
@@ -153,14 +152,14 @@ def _need(faults: Iterable[_Fault]) -> tuple[NodeAction, Event | None]:
     return need, needing
 
 
-def _ids(gpus: frozenset[str] | None) -> frozenset[str] | None:
-    return None if gpus is None else frozenset(pci_id(gpu) or gpu for gpu in gpus)
+def concerns(event: Event, gpus: frozenset[str] | None) -> bool:
+    """Whether an event can concern a job on these GPUs; None is all GPUs of the node.
 
-
-def _concerns(event: Event, gpus: frozenset[str] | None) -> bool:
+    An event of another GPU can not; one of the node, of a switch or of no named device can.
+    """
     if gpus is None or event.pci is None or event.kind == "sxid":
         return True
-    return event.scope not in (Scope.GPU, Scope.FABRIC) or event.pci in gpus
+    return event.scope not in (Scope.GPU, Scope.FABRIC) or event.pci in {pci_id(g) for g in gpus}
 
 
 def _cause(faults: list[_Fault]) -> tuple[JobCause, Event | None]:

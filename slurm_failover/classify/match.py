@@ -19,6 +19,9 @@ KERNEL = "kernel"
 _PCI = r"(?:[0-9a-fA-F]{4,8}:)?[0-9a-fA-F]{2,4}:[0-9a-fA-F]{2}"
 _DEVICE = re.compile(r"\b([0-9a-fA-F]{4,8}):([0-9a-fA-F]{2}):([0-9a-fA-F]{2})(?:\.[0-7])?(?![\w:])")
 _GPU_DEVICE = re.compile(r"GPU([0-9a-fA-F]{4,8}):([0-9a-fA-F]{2}):([0-9a-fA-F]{2})(?:\.[0-7])?\b")
+_NAMED = re.compile(
+    r"\b(?:nvme\d{1,3}(?:n\d{1,3})?|sd[a-z]{1,3}|dm-\d{1,4}|md\d{1,4}|mlx5_\d{1,3})\b"
+)
 _XID = re.compile(
     r"NVRM: Xid \((?:PCI:)?(?P<pci>[^)]{1,40})\): (?P<code>\d{1,5})\b(?P<rest>.*)", re.S
 )
@@ -162,12 +165,13 @@ def _event(rule: Rule, record: Record, code: str | None, pci: str | None) -> Eve
         return None
     number = int(code) if code else None
     device = pci_id(pci) if pci is not None else _first_device(record.text)
+    named = device or (_named_device(record.text) if rule.origin == KERNEL else None)
     return Event(
         kind=rule.kind,
         klass=rule.klass,
         scope=rule.scope,
         rule=rule.name,
-        because=_because(rule, number, device),
+        because=_because(rule, number, named),
         code=number,
         pci=device,
         meaning=rule.meaning,
@@ -210,6 +214,12 @@ def pci_id(text: str) -> str | None:
     parts = bare.lower().split(":")
     domain = int(parts[0], 16) if len(parts) == 3 else 0
     return f"{domain:04x}:{int(parts[-2], 16):02x}:{parts[-1]}"
+
+
+def _named_device(text: str) -> str | None:
+    """The kernel's name of a disk, array or port; none of them is chosen by a user."""
+    found = _NAMED.search(text)
+    return found[0] if found else None
 
 
 def _first_device(text: str) -> str | None:

@@ -1,0 +1,245 @@
+"""``slurm-failover classify``: what the lines of a log mean, and whose fault it was."""
+
+from __future__ import annotations
+
+import json
+import sys
+import threading
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import replace
+from datetime import datetime
+from pathlib import Path
+
+import click
+
+from slurm_failover.anchors import read_anchors
+from slurm_failover.catalogue import load_rules
+from slurm_failover.classify import concerns, judge, read_events
+from slurm_failover.errors import SourceUnreadable
+from slurm_failover.model import Event, JobCause, Judgement, Record
+from slurm_failover.parse import FORMATS, known_format, parse_numbered, sniff
+from slurm_failover.settings import Settings
+from slurm_failover.sources.logs import Log, open_log, rotations, suspicious_lines
+
+UNREADABLE = 3
+
+
+def format_name(ctx: click.Context, param: click.Parameter, value: str) -> str:
+    """The format's own name: ``dmesg -T`` and the like are ``dmesg``."""
+    found = known_format(value)
+    if found is None:
+        raise click.BadParameter(f"{value!r} is not one of {', '.join(FORMATS)}", ctx, param)
+    return found
+
+
+def moment(ctx: click.Context, param: click.Parameter, value: str | None) -> float | None:
+    """Seconds since the epoch, from ISO 8601 or ``@SECONDS``."""
+    if value is None:
+        return None
+    try:
+        if value.startswith("@"):
+            return float(value[1:])
+        return datetime.fromisoformat(value).timestamp()
+    except ValueError:
+        remedy = "give 2026-01-31T12:00:00 or @SECONDS"
+        raise click.BadParameter(f"{value!r} is no time; {remedy}", ctx, param) from None
+
+
+@click.command("classify")
+@click.argument("files", nargs=-1, required=True, metavar="FILE…|-")
+@click.option("--json", "as_json", is_flag=True, help="Print JSON Lines, one object per event.")
+@click.option("--format", "form", default="auto", callback=format_name, help="The logs' format.")
+@click.option("--since", callback=moment, metavar="TIME", help="Leave out what is older.")
+@click.option("--until", callback=moment, metavar="TIME", help="Leave out what is newer.")
+@click.option("--gpu", "gpus", multiple=True, metavar="PCI", help="Only this GPU; may be repeated.")
+@click.option(
+    "--boot-time",
+    callback=moment,
+    metavar="TIME",
+    help="When the node booted, for stamps since the boot.",
+)
+@click.option("--rotated", is_flag=True, help="Read the rotated predecessors of each FILE as well.")
+@click.option("--verdict", is_flag=True, help="Say at the end whose fault it was.")
+@click.option("--trust-text", is_flag=True, help="Let lines count that a user could have written.")
+@click.pass_obj
+def command(
+    settings: Settings | None,
+    *,
+    files: tuple[str, ...],
+    as_json: bool,
+    form: str,
+    since: float | None,
+    until: float | None,
+    gpus: tuple[str, ...],
+    boot_time: float | None,
+    rotated: bool,
+    verdict: bool,
+    trust_text: bool,
+) -> None:
+    """Say what the lines of log FILEs mean.
+
+    Every form of kernel log is recognised: /dev/kmsg, journalctl -o json, dmesg, syslog, pstore,
+    consoles; slurmd.log, the output of a job, ipmitool sel list; plain or gzipped. Exit status 3
+    says that a FILE could not be read: then nothing is known of it.
+    """
+    overlay = _overlay(settings)
+    reader = Reader(form, since, until, boot_time, read_anchors(overlay, programs=True))
+    paths = _all_paths(files) if rotated else list(files)
+    found = read_events(reader.records(paths), load_rules(overlay))
+    ours = frozenset(gpus) or None
+    for event in found:
+        if concerns(event, ours):
+            click.echo(_json_line(event) if as_json else _line(event))
+    if verdict:
+        judgement = reader.temper(weigh(found, ours, trust_text))
+        click.echo(_json_verdict(judgement) if as_json else _verdict_line(judgement))
+    reader.report()
+
+
+def weigh(events: list[Event], gpus: frozenset[str] | None, trust_text: bool) -> Judgement:
+    """The judgement on a log that somebody looks at: nothing acts on it.
+
+    What a user could have written may name the cause here, and still asks nothing of the node.
+    """
+    strict = judge(events, gpus=gpus, untrusted_counts=trust_text)
+    if strict.cause is not JobCause.UNKNOWN:
+        return strict
+    loose = judge(events, gpus=gpus, untrusted_counts=True)
+    if loose.cause is JobCause.UNKNOWN:
+        return strict
+    return replace(strict, cause=loose.cause, because=loose.because, root=loose.root)
+
+
+class Reader:
+    """Reads logs one after the other, and remembers what could not be read."""
+
+    def __init__(
+        self,
+        form: str,
+        since: float | None,
+        until: float | None,
+        boot_time: float | None,
+        anchors: tuple[bytes, ...],
+    ) -> None:
+        self._form, self._since, self._until = form, since, until
+        self._boot_time, self._anchors = boot_time, anchors
+        self._timeless = 0
+        self._failures: list[SourceUnreadable] = []
+
+    def records(self, paths: list[str]) -> Iterator[Record]:
+        """The records of all logs that can speak of a fault, inside the wanted span."""
+        for path in paths:
+            try:
+                yield from self._records_of(open_log(path))
+            except SourceUnreadable as error:
+                self._failures.append(error)
+
+    def _records_of(self, log: Log) -> Iterator[Record]:
+        form = sniff(log.head) if self._form == "auto" else self._form
+        with progress(log):
+            for record in parse_numbered(
+                suspicious_lines(log, self._anchors),
+                form,
+                now=time.time(),
+                boot_time=self._boot_time,
+                source=log.name,
+            ):
+                if self._wanted(record):
+                    yield record
+
+    def _wanted(self, record: Record) -> bool:
+        if self._since is None and self._until is None:
+            return True
+        if record.time is None:
+            self._timeless += 1
+            return False
+        after = self._since is None or record.time >= self._since
+        return after and (self._until is None or record.time <= self._until)
+
+    def temper(self, judgement: Judgement) -> Judgement:
+        """The judgement, or unknown with the reason where it rests on a log that was not read."""
+        if not self._failures or judgement.cause is not JobCause.UNKNOWN:
+            return judgement
+        return replace(judgement, because=str(self._failures[0]))
+
+    def report(self) -> None:
+        """Tell what was left out; ends the program with status 3 if a log could not be read."""
+        if self._timeless:
+            click.echo(f"{self._timeless} lines without a time were left out", err=True)
+        for failure in self._failures:
+            click.echo(f"Error: {failure}", err=True)
+        if self._failures:
+            sys.exit(UNREADABLE)
+
+
+@contextmanager
+def progress(log: Log) -> Iterator[None]:
+    """A bar on a terminal while a large file is read."""
+    if log.size < 1 << 26 or not sys.stderr.isatty():
+        yield
+        return
+    done = threading.Event()
+    with click.progressbar(length=log.size, label=log.name, file=sys.stderr) as bar:
+
+        def advance() -> None:
+            while not done.wait(0.2):
+                bar.update(max(0, log.position() - bar.pos))
+
+        watcher = threading.Thread(target=advance, daemon=True)
+        watcher.start()
+        try:
+            yield
+        finally:
+            done.set()
+            watcher.join()
+            bar.update(max(0, log.size - bar.pos))
+
+
+def _overlay(settings: Settings | None) -> Path | None:
+    return Path(settings.sources.rules) if settings is not None else None
+
+
+def _all_paths(files: tuple[str, ...]) -> list[str]:
+    found: list[str] = []
+    for path in files:
+        beside = [] if path == "-" else [str(entry) for entry in rotations(Path(path))]
+        found += beside or [path]
+    return found
+
+
+def _json_line(event: Event) -> str:
+    return json.dumps(
+        {
+            "file": event.source,
+            "line": event.line,
+            "lines": event.lines,
+            "time": event.time,
+            "kind": event.kind,
+            "code": event.code,
+            "pci": event.pci,
+            "class": event.klass,
+            "scope": event.scope,
+            "rule": event.rule,
+            "trusted": event.trusted,
+            "because": event.because,
+        },
+        ensure_ascii=False,
+    )
+
+
+def _line(event: Event) -> str:
+    times = f" ({event.lines} lines)" if event.lines > 1 else ""
+    return f"{event.source}:{event.line}: {event.klass}: {event.because}{times} [{event.rule}]"
+
+
+def _json_verdict(judgement: Judgement) -> str:
+    return json.dumps(
+        {"verdict": judgement.cause, "node": judgement.node, "because": judgement.because},
+        ensure_ascii=False,
+    )
+
+
+def _verdict_line(judgement: Judgement) -> str:
+    return f"verdict: {judgement.cause}, node: {judgement.node}: {judgement.because}"
