@@ -15,6 +15,7 @@ from nvml_stand_in import FIRST, SECOND, Node
 from slurm_failover.gpu_state import GpuState, canonical_pci
 from slurm_failover.sources.bounded import run_bounded
 from slurm_failover.sources.nvml import read_state
+from slurm_failover.sources.presence import nvml_may_answer
 
 node, stand_in_library = nvml_stand_in.node, nvml_stand_in.stand_in_library
 
@@ -133,6 +134,18 @@ def test_a_node_without_nvml_says_so_and_nothing_else(
     assert state.init_error == "LibraryNotFound"
     assert state.unreadable is not None
     assert state.unreadable.startswith("NVML does not start: ")
+
+
+def test_nvml_is_worth_asking_where_its_library_or_its_driver_is(
+    node: Node, monkeypatch: pytest.MonkeyPatch, stand_in_library: Path
+) -> None:
+    proc = str(node.proc)
+    assert nvml_may_answer(proc, ())
+    monkeypatch.delenv("LD_LIBRARY_PATH")
+    assert not nvml_may_answer(proc, ("/does/not/exist",))
+    assert nvml_may_answer(proc, (str(stand_in_library),))
+    node.driver_lists("0000:3b:00.0", 0)
+    assert nvml_may_answer(proc, ())
 
 
 def test_a_missing_interpreter_is_unknown_not_an_error(
