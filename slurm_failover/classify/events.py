@@ -16,6 +16,7 @@ from slurm_failover.model import Event, FaultClass, NodeAction, Record, Role
 MOST = 4096
 GAP = 600.0
 PRINT = 3
+_MEMO = 1024
 _Key = tuple[object, ...]
 
 _RISING = (
@@ -31,81 +32,130 @@ _NEEDS = (NodeAction.NONE, NodeAction.DRAIN, NodeAction.REBOOT)
 def read_events(records: Iterable[Record], catalogue: Catalogue) -> list[Event]:
     """The events that the records stand for, in the order of their first lines.
 
-    Two messages are one event where kind, code (or rule), device, role and trust are the same and
-    not more than ten minutes lie between them: a week-old fault and today's are two.
+    Two messages are one event where kind, code (or rule), device and trust are the same and not
+    more than ten minutes lie between them: a week-old fault and today's are two.
     """
-    folder = _Folder()
+    folder = _Folder(catalogue)
     for record in records:
-        event = match(record, catalogue)
-        if event is not None:
-            folder.add(event)
-    return folder.events
+        folder.add(record)
+    return [entry.folded() for entry in folder.entries]
+
+
+@dataclass(slots=True)
+class _Entry:
+    """An event in the making: its worst message, and the span and number of all of them."""
+
+    worst: Event
+    first: Record
+    last: Record
+    last_time: float | None
+    certain: bool
+    sequence: int | None
+    node_action: NodeAction
+    implied: FaultClass | None
+    lines: int
+
+    def add(self, event: Event, record: Record) -> None:
+        """Fold one more message in."""
+        if event is not self.worst:
+            if _RISING.index(event.klass) > _RISING.index(self.worst.klass):
+                self.worst = event
+            self.node_action = max(self.node_action, event.node_action, key=_NEEDS.index)
+            self.implied = self.implied or event.implied
+        self.last = record
+        self.last_time = record.time if record.time is not None else self.last_time
+        self.sequence = record.sequence if record.sequence is not None else self.sequence
+        self.certain = self.certain and record.time_certain
+        self.lines += record.repeats
+
+    def folded(self) -> Event:
+        """The event: the first message's place, the worst one's meaning, the count of all."""
+        return replace(
+            self.worst,
+            node_action=self.node_action,
+            implied=self.implied,
+            time=self.first.time,
+            last_time=self.last_time,
+            time_certain=self.certain,
+            line=self.first.line,
+            lines=self.lines,
+            sequence=self.sequence,
+            source=self.first.source,
+        )
+
+
+def _entry(event: Event, record: Record) -> _Entry:
+    return _Entry(
+        worst=event,
+        first=record,
+        last=record,
+        last_time=record.time,
+        certain=record.time_certain,
+        sequence=record.sequence,
+        node_action=event.node_action,
+        implied=event.implied,
+        lines=record.repeats,
+    )
 
 
 @dataclass(slots=True)
 class _Folder:
-    events: list[Event] = field(default_factory=list)
-    open: dict[_Key, int] = field(default_factory=dict)
-    last: Event | None = None
+    catalogue: Catalogue
+    entries: list[_Entry] = field(default_factory=list)
+    open: dict[_Key, _Entry] = field(default_factory=dict)
+    last: _Entry | None = None
+    memo: dict[tuple[str, str, bool], Event | None] = field(default_factory=dict)
 
-    def add(self, event: Event) -> None:
-        event = _continued(self.last, event)
-        self.last = event
-        key = self._key(event)
-        at = self.open.get(key)
-        if at is not None and _near(self.events[at], event):
-            self.events[at] = merge(self.events[at], event)
-            return
-        if len(self.events) >= MOST:
-            self._overflow(event)
-            return
-        self.open[key] = len(self.events)
-        self.events.append(event)
+    def add(self, record: Record) -> None:
+        """Fold one record in. Storms repeat their texts, so their meanings are remembered."""
+        key = (record.text, record.origin, record.trusted)
+        if key not in self.memo:
+            if len(self.memo) >= _MEMO:
+                self.memo.clear()
+            self.memo[key] = match(record, self.catalogue)
+        event = self.memo[key]
+        if event is not None:
+            self._place(_continued(self.last, event, record), record)
 
-    def _overflow(self, event: Event) -> None:
-        key: _Key = ("overflow", event.rule, event.trusted)
-        at = self.open.setdefault(key, len(self.events))
-        if at == len(self.events):
-            self.events.append(event)
+    def _place(self, event: Event, record: Record) -> None:
+        key = _key(event)
+        entry = self.open.get(key)
+        if entry is None or not _near(entry, record, GAP):
+            if len(self.entries) >= MOST:
+                key = ("overflow", event.rule, event.trusted)
+                entry = self.open.get(key)
+            else:
+                entry = None
+        if entry is None:
+            entry = self.open[key] = _entry(event, record)
+            self.entries.append(entry)
         else:
-            self.events[at] = merge(self.events[at], event)
-
-    @staticmethod
-    def _key(event: Event) -> _Key:
-        what = event.rule if event.code is None else event.code
-        return (event.kind, what, event.pci, event.role is Role.CANCEL, event.trusted)
+            entry.add(event, record)
+        self.last = entry
 
 
-def _continued(before: Event | None, event: Event) -> Event:
+def _key(event: Event) -> _Key:
+    what = event.rule if event.code is None else event.code
+    return (event.kind, what, event.pci, event.role is Role.CANCEL, event.trusted)
+
+
+def _near(entry: _Entry, record: Record, seconds: float) -> bool:
+    if entry.last_time is None or record.time is None:
+        return True
+    return abs(record.time - entry.last_time) <= seconds
+
+
+def _continued(before: _Entry | None, event: Event, record: Record) -> Event:
     """The event with the device that an earlier line of the same print named.
 
     A text log splits one message of several lines: the first names the device, the last one says
     what happened to it.
     """
-    if before is None or event.pci is not None or before.pci is None or event.kind != before.kind:
+    if before is None or event.pci is not None or event.kind != before.worst.kind:
         return event
-    if not 0 <= event.line - before.line <= PRINT or not _near(before, event, seconds=1.0):
+    device = before.worst.pci
+    if device is None or not 0 <= record.line - before.last.line <= PRINT:
         return event
-    return replace(event, pci=before.pci, because=f"{event.because} ({before.pci})"[:160])
-
-
-def _near(one: Event, other: Event, seconds: float = GAP) -> bool:
-    if one.last_time is None or other.time is None:
-        return True
-    return abs(other.time - one.last_time) <= seconds
-
-
-def merge(one: Event, other: Event) -> Event:
-    """One event for both: the first one's place, the worse one's meaning, the count of both."""
-    worse = other if _RISING.index(other.klass) > _RISING.index(one.klass) else one
-    return replace(
-        worse,
-        node_action=max(one.node_action, other.node_action, key=_NEEDS.index),
-        time=one.time,
-        last_time=other.last_time if other.last_time is not None else one.last_time,
-        time_certain=one.time_certain and other.time_certain,
-        line=one.line,
-        lines=one.lines + other.lines,
-        sequence=one.sequence if other.sequence is None else other.sequence,
-        implied=one.implied or other.implied,
-    )
+    if not _near(before, record, 1.0):
+        return event
+    return replace(event, pci=device, because=f"{event.because} ({device})"[:160])

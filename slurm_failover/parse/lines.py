@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from slurm_failover.model import Record
 from slurm_failover.parse.journal import parse_journal_line
@@ -23,7 +23,8 @@ class Format:
     """How to read one kind of log.
 
     ``bare`` is the origin of a line without prefixes; ``ring`` says that what the kernel's buffer
-    or a BMC holds can be believed; ``strict`` that a line in no known form is not the kernel's.
+    or a BMC holds can be believed; ``transports`` that lines may be records of /dev/kmsg or of the
+    journal, which prove their origin; ``strict`` that nothing else counts.
     """
 
     ring: bool = False
@@ -31,6 +32,7 @@ class Format:
     bare_trusted: bool = False
     strip: bool = True
     levels: bool = False
+    transports: bool = False
     strict: bool = False
 
 
@@ -38,10 +40,10 @@ _RING = Format(ring=True, bare=KERNEL, bare_trusted=True)
 _TEXT = Format()
 _PROGRAM = Format(bare="job", strip=False)
 FORMATS: dict[str, Format] = {
-    "auto": Format(ring=True, bare_trusted=True),
-    "raw": Format(ring=True, bare_trusted=True),
-    "kmsg": Format(strict=True),
-    "journald": Format(strict=True),
+    "auto": Format(ring=True, bare_trusted=True, transports=True),
+    "raw": Format(ring=True, bare_trusted=True, transports=True),
+    "kmsg": Format(transports=True, strict=True),
+    "journald": Format(transports=True, strict=True),
     "dmesg": _RING,
     "console": _RING,
     "talos": _RING,
@@ -108,57 +110,38 @@ def parse_numbered(
     form = FORMATS[format]
     clock = Clock(now, boot_time, form.levels)
     for number, raw in numbered:
-        record = _parse(raw, form, clock, boot_time)
+        record = _parse(raw, form, clock, number, source)
         if record is not None and record.text:
-            yield _placed(record, number, source)
+            yield record
 
 
-def _placed(record: Record, number: int, source: str) -> Record:
-    return Record(
-        text=record.text,
-        line=number,
-        time=record.time,
-        time_certain=record.time_certain,
-        sequence=record.sequence,
-        trusted=record.trusted,
-        source=source or record.source,
-        origin=record.origin,
-        repeats=record.repeats,
-    )
-
-
-def _parse(raw: bytes, form: Format, clock: Clock, boot_time: float | None) -> Record | None:
-    if is_kmsg(raw):
-        record = parse_kmsg(raw, boot_time or 0.0)
-        return record if boot_time is not None else _untimed(record)
-    if raw[:1] == b"{" and (entry := parse_journal_line(raw)) is not None:
-        return entry
+def _parse(raw: bytes, form: Format, clock: Clock, number: int, source: str) -> Record | None:
+    if form.transports and (record := _transported(raw, clock)) is not None:
+        return replace(record, line=number, source=source or record.source)
     if form.strict:
         return None
     text = decode(raw)
-    if not form.strip:
-        return Record(text=text, origin=form.bare)
-    line = strip(text, clock)
-    return _record(line, form, bare=line.text == text and not line.origin)
-
-
-def _untimed(record: Record) -> Record:
-    return Record(
-        text=record.text,
-        sequence=record.sequence,
-        trusted=record.trusted,
-        source=record.source,
-        origin=record.origin,
-    )
-
-
-def _record(line: Line, form: Format, *, bare: bool) -> Record:
+    line = strip(text, clock) if form.strip else Line(text)
+    bare = line.text == text and not line.origin
     trusted = form.bare_trusted if bare else form.ring and line.ring
     return Record(
         text=line.text,
+        line=number,
         time=line.stamp.time,
         time_certain=line.stamp.certain,
         trusted=trusted and line.origin != "user",
+        source=source,
         origin=line.origin or form.bare,
         repeats=line.repeats,
     )
+
+
+def _transported(raw: bytes, clock: Clock) -> Record | None:
+    """The record of a line that carries its own proof of origin, if it is such a line."""
+    if raw[:1] == b"{":
+        return parse_journal_line(raw)
+    if not is_kmsg(raw):
+        return None
+    record = parse_kmsg(raw, clock.boot_time or 0.0)
+    known = clock.boot_time is not None
+    return record if known else replace(record, time=None, time_certain=False)

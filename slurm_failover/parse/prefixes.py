@@ -69,7 +69,7 @@ class Clock:
 
 def strip(text: str, clock: Clock) -> Line:
     """The message of a line and what its prefixes say."""
-    for layer in _LAYERS:
+    for layer in (_bracketed, *_LAYERS) if text.startswith("[") else _LAYERS:
         line = layer(text, clock)
         if line is not None:
             return _unfolded(line)
@@ -139,12 +139,10 @@ def _after(pattern: re.Pattern[str], text: str) -> str:
 
 
 def _bracketed(text: str, clock: Clock) -> Line | None:
-    if not text.startswith("["):
-        return None
-    if any(form.match(text) for form in (stamps.CTIME, stamps.HUMAN, stamps.DELTA)):
-        return _ring(text, KERNEL, clock)
     if head := stamps.MONOTONIC.match(text):
         return _ring(text, KERNEL if "." in head["uptime"] else "", clock)
+    if any(form.match(text) for form in (stamps.CTIME, stamps.HUMAN, stamps.DELTA)):
+        return _ring(text, KERNEL, clock)
     if head := stamps.ISO_BRACKETED.match(text):
         return _console_or_daemon(text[head.end() :], stamps.iso(head), head)
     if head := stamps.NAMED.match(text):
@@ -214,7 +212,6 @@ _LAYERS: tuple[Callable[[str, Clock], Line | None], ...] = (
     _levelled,
     _decoded,
     _talos,
-    _bracketed,
     _sel,
     _wall,
     _lone_tag,

@@ -1,7 +1,7 @@
 """Log files: plain, gzipped, rotated, or a pipe. Only lines that hold an anchor come out.
 
-``grep`` finds them where it is installed: nothing in Python reads a gigabyte as fast. It is given an
-alternation, since 180 fixed strings took it more than twice as long. Memory stays small whatever
+``grep`` finds them where it is installed: nothing in Python reads a gigabyte as fast. It is given
+an alternation, since 180 fixed strings took it more than twice as long. Memory stays small whatever
 the file holds.
 """
 
