@@ -5,6 +5,6 @@ events, ``judge`` weighs the events: whose fault the end of a job was, and what 
 """
 
 from slurm_failover.classify.events import read_events
-from slurm_failover.classify.judge import concerns, judge
+from slurm_failover.classify.judge import concerns, judge, weigh
 
-__all__ = ["concerns", "judge", "read_events"]
+__all__ = ["concerns", "judge", "read_events", "weigh"]

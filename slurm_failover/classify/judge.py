@@ -11,7 +11,7 @@ value.
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from slurm_failover.classify.match import pci_id
 from slurm_failover.model import (
@@ -64,6 +64,28 @@ def judge(
         root = explained or root
     because = _sentence(cause, root, need, needing)
     return Judgement(cause, need, because, root if root else needing, tuple(inside))
+
+
+def weigh(
+    events: Sequence[Event],
+    window: Window | None = None,
+    gpus: frozenset[str] | None = None,
+    trust_text: bool = False,
+) -> Judgement:
+    """The judgement on logs that a person looks at: nothing acts on it.
+
+    What a user could have written may name the cause here, and still asks nothing of the node,
+    except with ``trust_text``.
+    """
+    strict = judge(events, window, gpus, untrusted_counts=trust_text)
+    if strict.cause is not JobCause.UNKNOWN:
+        return strict
+    loose = judge(events, window, gpus, untrusted_counts=True)
+    if loose.cause is JobCause.UNKNOWN:
+        return strict
+    told = loose.root.because if loose.root else loose.because
+    because = f"{told}, in text that a user could have written"
+    return replace(strict, cause=loose.cause, because=because, root=loose.root)
 
 
 def _in_order(events: Sequence[Event]) -> list[Event]:
@@ -200,7 +222,7 @@ def _sentence(cause: JobCause, root: Event | None, need: NodeAction, needing: Ev
     if root is None:
         said = "no fault was found that explains the end of a job"
     elif cause is JobCause.UNKNOWN:
-        said = f"{root.because} proves nothing by itself"
+        said = f"{root.because}; that alone proves nothing"
     else:
         said = root.because
     if needing is None or (root is needing) or (root and root.node_action is need):

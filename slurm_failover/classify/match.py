@@ -99,8 +99,15 @@ def _with_details(event: Event, rest: str, catalogue: Catalogue) -> Event:
         return _with_link_report(event, report, catalogue)
     if cause := _CAUSED_BY.search(rest):
         implied = _by_code("xid", int(cause[1]), "", catalogue)
-        return event if implied.role is Role.ECHO else replace(event, implied=implied.klass)
+        return event if implied.role is Role.ECHO else _caused_by(event, implied, cause[1])
     return event
+
+
+def _caused_by(event: Event, cause: Rule, code: str) -> Event:
+    """The event of a consequence whose line names its cause, of another code."""
+    where = f" on GPU {event.pci}" if event.pci else ""
+    because = f"Xid {event.code}{where} is caused by Xid {code}: {cause.meaning}"
+    return replace(event, implied=cause.klass, because=_short(because))
 
 
 def _with_link_report(event: Event, report: nvlink5.LinkReport, catalogue: Catalogue) -> Event:
@@ -199,6 +206,10 @@ def _because(rule: Rule, code: int | None, device: str | None) -> str:
     else:
         on = "GPU " if rule.scope is Scope.GPU else ""
         sentence = f"{rule.meaning} ({on}{device})" if device else rule.meaning
+    return _short(sentence)
+
+
+def _short(sentence: str) -> str:
     return sentence if len(sentence) <= LONGEST else sentence[: LONGEST - 1] + "…"
 
 

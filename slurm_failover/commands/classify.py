@@ -16,7 +16,7 @@ import click
 
 from slurm_failover.anchors import read_anchors
 from slurm_failover.catalogue import load_rules
-from slurm_failover.classify import concerns, judge, read_events
+from slurm_failover.classify import concerns, read_events, weigh
 from slurm_failover.errors import SourceUnreadable
 from slurm_failover.model import Event, JobCause, Judgement, Record
 from slurm_failover.parse import FORMATS, known_format, parse_numbered, sniff
@@ -93,23 +93,9 @@ def command(
         if concerns(event, ours):
             click.echo(_json_line(event) if as_json else _line(event))
     if verdict:
-        judgement = reader.temper(weigh(found, ours, trust_text))
+        judgement = reader.temper(weigh(found, gpus=ours, trust_text=trust_text))
         click.echo(_json_verdict(judgement) if as_json else _verdict_line(judgement))
     reader.report()
-
-
-def weigh(events: list[Event], gpus: frozenset[str] | None, trust_text: bool) -> Judgement:
-    """The judgement on a log that somebody looks at: nothing acts on it.
-
-    What a user could have written may name the cause here, and still asks nothing of the node.
-    """
-    strict = judge(events, gpus=gpus, untrusted_counts=trust_text)
-    if strict.cause is not JobCause.UNKNOWN:
-        return strict
-    loose = judge(events, gpus=gpus, untrusted_counts=True)
-    if loose.cause is JobCause.UNKNOWN:
-        return strict
-    return replace(strict, cause=loose.cause, because=loose.because, root=loose.root)
 
 
 class Reader:

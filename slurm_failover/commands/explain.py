@@ -1,0 +1,113 @@
+"""``slurm-failover explain``: a code, a rule or a line of a log in words."""
+
+from __future__ import annotations
+
+import re
+import time
+from pathlib import Path
+
+import click
+
+from slurm_failover.catalogue import Catalogue, Rule, load_rules
+from slurm_failover.classify.match import claim
+from slurm_failover.model import Event, FaultClass, NodeAction, Role, Scope
+from slurm_failover.parse import parse_lines
+from slurm_failover.settings import Settings
+
+_CODE = re.compile(r"(?i)(?:(?P<kind>s?xid)[ :=-]{0,2})?(?P<code>\d{1,6})")
+_CLASSES = {
+    FaultClass.HARDWARE: "the machine is at fault: a flagged job fails over to other nodes",
+    FaultClass.INTERNAL: "the job is at fault: a failover would repeat it and is denied",
+    FaultClass.IMAGE_PULL: "the container image could not be fetched: the job never ran",
+    FaultClass.AMBIGUOUS: "proves nothing by itself: other evidence decides",
+    FaultClass.INFORMATIONAL: "no fault: it never decides anything by itself",
+}
+_SCOPES = {
+    Scope.JOB: "the job",
+    Scope.GPU: "the GPU",
+    Scope.FABRIC: "the links between GPUs",
+    Scope.NODE: "the whole node",
+}
+_NEEDS = {
+    NodeAction.NONE: "nothing",
+    NodeAction.DRAIN: "a drain",
+    NodeAction.REBOOT: "a drain and a reboot",
+}
+_ROLES = {
+    Role.ECHO: "takes over the cause of what came before on the same device, if anything did",
+    Role.HINT: "turns an ambiguous event on the same device into a hardware fault",
+    Role.CONDITION: "is the node's need and never the cause of a job's end",
+    Role.CANCEL: "takes the need of an earlier event on the same device back",
+}
+
+
+@click.command("explain")
+@click.argument("what", nargs=-1, required=True, metavar="CODE|LINE|RULE")
+@click.pass_obj
+def command(settings: Settings | None, what: tuple[str, ...]) -> None:
+    """Explain an Xid or SXid CODE, the name of a RULE, or a LINE of a log.
+
+    Examples: explain 79 · explain sxid 24007 · explain pcie-fatal · explain "NVRM: Xid (PCI:…): 94"
+    """
+    overlay = Path(settings.sources.rules) if settings is not None else None
+    catalogue = load_rules(overlay)
+    text = " ".join(what)
+    blocks = _named(text, catalogue) or _coded(text, catalogue) or _told(text, catalogue)
+    if not blocks:
+        raise click.ClickException(
+            f"no rule speaks of {text!r}; give a code, a line of a log, or a rule's name"
+        )
+    click.echo("\n\n".join(blocks))
+
+
+def _named(text: str, catalogue: Catalogue) -> list[str]:
+    rule = catalogue.rules.get(text)
+    return [describe(rule)] if rule else []
+
+
+def _coded(text: str, catalogue: Catalogue) -> list[str]:
+    found = _CODE.fullmatch(text)
+    if found is None:
+        return []
+    kinds = (found["kind"].lower(),) if found["kind"] else ("xid", "sxid")
+    rules = [r for kind in kinds for r in catalogue.by_code.get((kind, int(found["code"])), ())]
+    if not rules and found["kind"]:
+        rules = [catalogue.rule(f"{found['kind'].lower()}-unknown")]
+    return [describe(rule) for rule in rules]
+
+
+def _told(text: str, catalogue: Catalogue) -> list[str]:
+    blocks = []
+    for record in parse_lines([text.encode()], now=time.time()):
+        if (found := claim(record, catalogue)) is not None:
+            blocks.append(_told_by(*found))
+    return blocks
+
+
+def _told_by(rule: Rule, event: Event | None) -> str:
+    if event is None:
+        return f"This line is no event.\n{describe(rule)}"
+    sentence = f"{event.because}: {event.klass}."
+    return f"{sentence}\n{describe(rule)}"
+
+
+def describe(rule: Rule) -> str:
+    """All that a rule says, in words."""
+    names = {"xid": "Xid", "sxid": "SXid"}
+    codes = " or ".join(str(code) for code in rule.codes)
+    title = f"{names.get(rule.kind, rule.kind)} {codes}".strip()
+    lines = [f"{title}: {rule.meaning}"]
+    lines.append(f"  class   {rule.klass}: {_CLASSES[rule.klass]}" if rule.klass else _SILENT)
+    lines.append(f"  reaches {_SCOPES[rule.scope]}; the node needs {_NEEDS[rule.node_action]}")
+    if rule.role in _ROLES:
+        lines.append(f"  beside  other events it {_ROLES[rule.role]}")
+    if rule.pattern is not None:
+        lines.append(f"  text    {rule.pattern.pattern}")
+    if rule.action:
+        lines.append(f"  do      {rule.action}")
+    if rule.source:
+        lines.append(f"  source  {rule.source}")
+    return "\n".join([*lines, f"  rule    {rule.name}"])
+
+
+_SILENT = "  class   not_relevant: such lines are passed over"
