@@ -9,7 +9,7 @@ from __future__ import annotations
 import re
 from dataclasses import dataclass
 
-_WORD = re.compile(r"(?:^|[\s,;])failover(?:=([^\s,;]*))?(?=$|[\s,;])")
+_WORD = re.compile(r"(?:^|[\s,;])failover(?:=([^\s,;]*))?(?=$|[\s,;])", re.ASCII)
 _MIRROR = re.compile(r" ?\[slurm-failover: [^\[\]]*\]\Z")
 SITE_DEFAULT = "default"
 

@@ -25,8 +25,15 @@ def _setting(
     choices: tuple[str, ...] = (),
     at_least: float | None = None,
     at_most: float | None = None,
+    patterns: bool = False,
 ) -> _T:
-    metadata = {"doc": doc, "choices": choices, "at_least": at_least, "at_most": at_most}
+    metadata = {
+        "doc": doc,
+        "choices": choices,
+        "at_least": at_least,
+        "at_most": at_most,
+        "patterns": patterns,
+    }
     result: _T = field(default=default, metadata=metadata)
     return result
 
@@ -63,6 +70,15 @@ class FailoverSettings:
         (),
         "Drain reasons of other tools that count as a hardware fault: regular expressions, matched "
         "from the beginning of the Reason.",
+        patterns=True,
+    )
+    spot_partitions: tuple[str, ...] = _setting(
+        ("spot*", "preempt*"),
+        "Partitions whose jobs may be taken away at any time: failover is refused there. Shell "
+        "globs.",
+    )
+    spot_qos: tuple[str, ...] = _setting(
+        ("spot*", "preempt*"), "QOS in which failover is refused. Shell globs."
     )
 
 
@@ -200,7 +216,8 @@ def _check(key: Field[Any], value: Any, where: str) -> Any:
     if wanted is tuple:
         if not isinstance(value, list) or not all(isinstance(item, str) for item in value):
             raise SettingsError(f"{where}: must be a list of strings, not {value!r}")
-        _check_patterns(value, where)
+        if key.metadata["patterns"]:
+            _check_patterns(value, where)
         return tuple(value)
     if type(value) is not wanted:
         name = {int: "a whole number", str: "a string", bool: "true or false"}[wanted]
