@@ -34,7 +34,10 @@ def print_table(columns: Sequence[str], rows: Iterable[Sequence[str]], empty: st
         table.add_column(column, no_wrap=not is_last, overflow="fold" if is_last else "ignore")
     for line in lines:
         table.add_row(*(Text(cell) for cell in line))
-    _console().print(table)
+    console = _console()
+    with console.capture() as capture:
+        console.print(table)
+    sys.stdout.write("".join(f"{line.rstrip()}\n" for line in capture.get().splitlines()))
 
 
 def _console() -> Console:
