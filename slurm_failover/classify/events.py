@@ -10,7 +10,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass, field, replace
 
 from slurm_failover.catalogue import Catalogue
-from slurm_failover.classify.match import match
+from slurm_failover.classify.match import LONGEST, match
 from slurm_failover.model import Event, FaultClass, NodeAction, Record, Role
 
 MOST = 4096
@@ -59,7 +59,7 @@ class _Entry:
         """Fold one more message in."""
         if event is not self.worst:
             if _RISING.index(event.klass) > _RISING.index(self.worst.klass):
-                self.worst = event
+                self.worst = _on_device(event, self.worst.pci)
             self.node_action = max(self.node_action, event.node_action, key=_NEEDS.index)
             self.implied = self.implied or event.implied
         self.last = record
@@ -82,6 +82,12 @@ class _Entry:
             sequence=self.sequence,
             source=self.first.source,
         )
+
+
+def _on_device(event: Event, device: str | None) -> Event:
+    if event.pci is not None or device is None:
+        return event
+    return replace(event, pci=device, because=f"{event.because} ({device})"[:LONGEST])
 
 
 def _entry(event: Event, record: Record) -> _Entry:
@@ -114,8 +120,12 @@ class _Folder:
                 self.memo.clear()
             self.memo[key] = match(record, self.catalogue)
         event = self.memo[key]
-        if event is not None:
-            self._place(_continued(self.last, event, record), record)
+        if event is None:
+            return
+        if self.last is not None and _continues(self.last, event, record):
+            self.last.add(event, record)
+        else:
+            self._place(event, record)
 
     def _place(self, event: Event, record: Record) -> None:
         key = _key(event)
@@ -145,17 +155,13 @@ def _near(entry: _Entry, record: Record, seconds: float) -> bool:
     return abs(record.time - entry.last_time) <= seconds
 
 
-def _continued(before: _Entry | None, event: Event, record: Record) -> Event:
-    """The event with the device that an earlier line of the same print named.
+def _continues(entry: _Entry, event: Event, record: Record) -> bool:
+    """Whether the record is a further part of the print that the entry began.
 
     A text log splits one message of several lines: the first names the device, the last one says
     what happened to it.
     """
-    if before is None or event.pci is not None or event.kind != before.worst.kind:
-        return event
-    device = before.worst.pci
-    if device is None or not 0 <= record.line - before.last.line <= PRINT:
-        return event
-    if not _near(before, record, 1.0):
-        return event
-    return replace(event, pci=device, because=f"{event.because} ({device})"[:160])
+    if event.pci is not None or entry.worst.pci is None or event.kind != entry.worst.kind:
+        return False
+    beside = 0 <= record.line - entry.last.line <= PRINT
+    return beside and entry.worst.trusted == event.trusted and _near(entry, record, 1.0)

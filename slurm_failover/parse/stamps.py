@@ -34,7 +34,7 @@ NAMED = re.compile(
 SYSLOG = re.compile(
     r"(?P<mon>[^\W\d_]{3,5}\.?) +(?P<day>\d{1,2}) +(?P<clock>\d\d:\d\d:\d\d)(?:\.\d{1,9})? +"
 )
-UNIX = re.compile(r"(?P<epoch>\d{9,11}\.\d{3,9}) +")
+UNIX = re.compile(r"(?P<epoch>\d{9,11}\.\d{1,9}) +")
 SEL = re.compile(
     r"\s{0,8}[0-9a-f]{1,6}\s*[|,]\s*(?:(?P<a>\d\d)/(?P<b>\d\d)/(?P<year>\d{4}|\d\d)"
     r"|(?P<mon>[A-Z][a-z]{2})-(?P<day>\d\d)-(?P<named_year>\d{4}))"
