@@ -35,13 +35,18 @@ usable_python() { # the first Python that is new enough and can make a virtual e
 }
 
 make_venv() {
-    local python wanted
+    local python version wanted
     usable_python >/dev/null || apt_install python3 python3-venv
     python=$(usable_python) || fail "needs Python 3.11 or newer with its venv module"
-    wanted=$("$python" -V; sha256sum setup.cfg pyproject.toml)
-    [ "$(cat .venv/made-from 2>/dev/null)" = "$wanted" ] && return
-    say "making .venv with $("$python" -V)"
-    "$python" -m venv --clear .venv
+    version=$("$python" -V)
+    wanted=$(sha256sum setup.cfg pyproject.toml)
+    if [ "$(.venv/bin/python -V 2>/dev/null)" != "$version" ]; then
+        say "making .venv with $version"
+        quietly "$python" -m venv --clear .venv
+    elif [ "$(cat .venv/made-from 2>/dev/null)" = "$wanted" ]; then
+        return
+    fi
+    say "installing the package and its test tools into .venv"
     quietly .venv/bin/python -m pip install --editable '.[test]'
     echo "$wanted" >.venv/made-from
 }

@@ -246,7 +246,7 @@ class Cluster:
         commands = {
             CONTROLLER: (
                 "squeue -o '%i %j %u %T %R %N %Q %k'",
-                "sinfo -N -o '%N %T %E'",
+                "sinfo -N -p gpu -o '%N %T %E'",
                 "scontrol show job",
                 "scontrol show node | grep -E 'NodeName|State|Reason|Extra|Comment'",
                 "tail -n 40 /var/log/slurm/slurmctld.log",
