@@ -53,10 +53,11 @@ FORMATS: dict[str, Format] = {
     "iso8601": _TEXT,
     "journal": _TEXT,
     "slurmd": Format(bare="slurmd"),
-    "fabricmanager": Format(bare="fabricmanager"),
+    "fabricmanager": _TEXT,
     "stderr": _PROGRAM,
     "nvidia-smi": _PROGRAM,
 }
+_INDENT = "    "  # dmesg indents the further lines of one message by the width of its stamp
 _JOB = re.compile(
     rb"^(?:srun: |slurmstepd[\w-]*: |Traceback |\[rank\d+\]|.{0,80}(?:ProcessGroupNCCL|NCCL WARN))",
     re.M,
@@ -121,6 +122,8 @@ def _parse(raw: bytes, form: Format, clock: Clock, number: int, source: str) -> 
     if form.strict:
         return None
     text = decode(raw)
+    if form.strip and text.startswith(_INDENT):
+        text = text.lstrip()
     line = strip(text, clock) if form.strip else Line(text)
     bare = line.text == text and not line.origin
     trusted = form.bare_trusted if bare else form.ring and line.ring

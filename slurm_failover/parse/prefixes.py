@@ -151,7 +151,12 @@ def _bracketed(text: str, clock: Clock) -> Line | None:
 
 
 def _console_or_daemon(rest: str, stamp: Stamp, head: re.Match[str]) -> Line:
-    """Behind ``[date clock]``: a console's capture, a daemon of Slurm, or a program of the job."""
+    """Behind ``[date clock]``: a console's capture, a daemon, or a program of the job.
+
+    The daemons of Slurm print milliseconds and no zone; other daemons may copy the kernel's lines.
+    """
+    if "T" in head[0] and (head["zone"] or len(head["fraction"] or "") != 3):
+        return Line(rest.lstrip(" "), stamp)
     if "T" in head[0]:
         return Line(_after(_STEP, rest.lstrip(" ")), stamp, "slurmd")
     if inner := stamps.MONOTONIC.match(rest):

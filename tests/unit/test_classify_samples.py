@@ -24,6 +24,11 @@ RULES = [
     for line in (SAMPLES / "rules.tsv").read_text("utf-8").splitlines()
     if not line.startswith("# ")
 ]
+QUIET = [
+    line.split("\t")
+    for line in (SAMPLES / "no-event.tsv").read_text("utf-8").splitlines()
+    if not line.startswith("# ")
+]
 # A lone "<3>[…] NVRM: Xid" is what text injected into /dev/kmsg looks like; only the name of the
 # format tells that it is no pstore file. Unnamed it is quoted, which proves nothing.
 ONLY_BY_FORMAT = {"L104"}
@@ -76,6 +81,11 @@ def test_a_real_line_gets_the_same_meaning_where_nobody_names_its_format(sample,
 def test_a_sample_is_claimed_by_its_rule(rule, format, line, catalogue):
     found = [claim(record, catalogue) for record in records(line.encode(), format)]
     assert [pair and pair[0].name for pair in found] == [rule]
+
+
+@pytest.mark.parametrize(("format", "line"), QUIET, ids=lambda v: v[:20])
+def test_a_line_that_only_sounds_bad_is_no_event(format, line, catalogue):
+    assert read_events(records(line.encode(), format), catalogue) == []
 
 
 def claims(catalogue: Catalogue) -> Iterator[tuple[str, bytes]]:
