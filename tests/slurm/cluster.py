@@ -56,7 +56,7 @@ def each(function: Callable[[str], T], hosts: Iterable[str]) -> dict[str, T]:
 
 
 def _label(job: dict[str, Any]) -> str:
-    """A job as Slurm's requests name it: asked for one task, Slurm may answer with its whole array."""
+    """A job as Slurm's requests name it: asked for one task, Slurm may name its whole array."""
     task = job["array_task_id"]
     return (
         f"{job['array_job_id']['number']}_{task['number']}" if task["set"] else str(job["job_id"])
