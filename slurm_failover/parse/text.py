@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 
-LONGEST = 4096
+LONGEST = 2048
 _NOISE = re.compile("\x1b\\[[0-9;?]{0,16}[ -/]{0,4}[@-~]|[\x00-\x08\x0b-\x1f\x7f]")
 
 

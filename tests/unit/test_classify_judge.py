@@ -97,6 +97,8 @@ def test_a_storm_that_began_before_the_job_and_goes_on_counts():
     storm = [xid(119, at=10.0 * i) for i in range(60)]
     window = Window(BOOT + 300, BOOT + 400)
     assert verdict(*storm, window=window)[0] is JobCause.HARDWARE
+    assert verdict(*storm[:33], window=window)[0] is JobCause.HARDWARE
+    assert verdict(*storm[:20], window=window)[0] is JobCause.UNKNOWN
 
 
 def test_only_the_gpus_of_the_job_count_for_its_cause_and_all_for_the_node():
