@@ -10,16 +10,19 @@ and where a step is missing the answer is "cannot tell". A job is never blamed o
 
 from __future__ import annotations
 
+import json
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from typing import TYPE_CHECKING
 
+from slurm_failover.gpu_state import MigInstance
+from slurm_failover.gres import expand, indexes_on_node
 from slurm_failover.model import Scope
 
 if TYPE_CHECKING:
-    from slurm_failover.gpu_state import GpuState, MigInstance
+    from slurm_failover.gpu_state import GpuState
     from slurm_failover.gres import GresSlot
-    from slurm_failover.model import Event
+    from slurm_failover.model import Event, JobFacts
 
 
 @dataclass(frozen=True, slots=True)
@@ -81,6 +84,40 @@ def devices_of(state: GpuState) -> tuple[Device, ...]:
             )
         )
     return tuple(found)
+
+
+def devices_to_json(devices: Iterable[Device]) -> str:
+    """The devices as one line of JSON, for the node's ledger."""
+    return json.dumps([asdict(device) for device in devices], separators=(",", ":"))
+
+
+def devices_from_json(text: str) -> tuple[Device, ...]:
+    """Read what ``devices_to_json`` wrote. Raises ValueError, TypeError or KeyError otherwise."""
+    return tuple(
+        Device(**{**raw, "instances": tuple(MigInstance(**i) for i in raw["instances"])})
+        for raw in json.loads(text)
+    )
+
+
+def merge_devices(now: Iterable[Device], before: Iterable[Device]) -> tuple[Device, ...]:
+    """The devices of a look, with what an earlier look of the same boot knew of them and this one
+    could not see: a GPU that is lost, or that hangs, does not say its own name any more.
+    """
+    known = {device.pci: device for device in before}
+    for device in now:
+        old = known.get(device.pci, device)
+        known[device.pci] = Device(
+            pci=device.pci,
+            uuid=device.uuid or old.uuid,
+            minor=old.minor if device.minor is None else device.minor,
+            instances=device.instances or old.instances,
+        )
+    return tuple(known[pci] for pci in sorted(known))
+
+
+def job_gpus(job: JobFacts) -> JobGpus:
+    """What Slurm's controller says of the GPUs that a job holds, the same on each of its nodes."""
+    return JobGpus(job.job_id, indexes_on_node(job.gres_detail, len(expand(job.nodes))))
 
 
 def from_hook_environment(environment: Mapping[str, str]) -> JobGpus:

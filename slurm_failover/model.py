@@ -89,6 +89,7 @@ class Event:
     """What one or more records say, and which rule says so. Storms of one kind are one event.
 
     ``implied`` is the class of another code that the line itself names as its cause.
+    ``gpu_instance`` is the MIG GPU instance that the line names, if it names one.
     """
 
     kind: str
@@ -112,6 +113,7 @@ class Event:
     trusted: bool = False
     source: str = ""
     text: str = ""
+    gpu_instance: int | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -148,6 +150,8 @@ class JobFacts:
     ``label`` is the name to use in requests: ``ARRAY_TASK`` for an array task, since the bare id of
     an array's first record would hit every task. ``nodes`` and ``excluded`` are hostlists as Slurm
     prints them. ``states`` holds the base state and its flags, such as FAILED and COMPLETING.
+    ``components`` are the ids of a heterogeneous job, the leader's first; ``label`` is the leader's.
+    ``stdout`` is the path of the job's output, with what differs between nodes (``%N``) unresolved.
     """
 
     job_id: int
@@ -175,6 +179,16 @@ class JobFacts:
     held: bool = False
     priority: int = 0
     gres_detail: tuple[str, ...] = ()
+    node_count: int = 0
+    components: tuple[int, ...] = ()
+    federation: str = ""
+    stdout: str = ""
+    batch_host: str = ""
+
+    @property
+    def is_led(self) -> bool:
+        """Whether this is a later component of a heterogeneous job."""
+        return self.job_id in self.components[1:]
 
     def has(self, *states: str) -> bool:
         """Whether the job is in any of the given Slurm states or flags."""
@@ -190,6 +204,7 @@ class NodeFacts:
     reason: str = ""
     reason_time: float = 0.0
     extra: str = ""
+    partitions: tuple[str, ...] = ()
 
     def has(self, *states: str) -> bool:
         """Whether the node is in any of the given Slurm states or flags."""
@@ -198,10 +213,22 @@ class NodeFacts:
 
 @dataclass(frozen=True, slots=True)
 class Limits:
-    """What the site allows: failovers for one job, and which foreign drain reasons count."""
+    """What the site allows: failovers for one job, where, and which foreign drain reasons count.
+
+    ``cancel_denied`` and ``cancel_exceeded`` say that such a job is cancelled instead of held.
+    ``image_retries`` is how often a failed fetch of a container image is tried again, after pauses
+    that double from ``image_first_wait`` to at most ``image_longest_wait`` seconds.
+    """
 
     max_retries: int = 3
     trusted_reasons: tuple[str, ...] = ()
+    spot_partitions: tuple[str, ...] = ()
+    spot_qos: tuple[str, ...] = ()
+    cancel_denied: bool = False
+    cancel_exceeded: bool = False
+    image_retries: int = 5
+    image_first_wait: int = 60
+    image_longest_wait: int = 1800
 
 
 @dataclass(frozen=True, slots=True)
@@ -209,6 +236,7 @@ class Evidence:
     """What one node says about one attempt of one job; ``start`` names the attempt.
 
     ``requeued`` says that the node itself requeued and held the job, since it was running on.
+    ``passing`` says that the cause may be gone when the job starts again.
     """
 
     node: str
@@ -218,3 +246,4 @@ class Evidence:
     because: str
     time: float = 0.0
     requeued: bool = False
+    passing: bool = False

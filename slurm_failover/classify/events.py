@@ -146,7 +146,8 @@ class _Folder:
 
 def _key(event: Event) -> _Key:
     what = event.rule if event.code is None else event.code
-    return (event.kind, what, event.pci, event.role is Role.CANCEL, event.trusted)
+    device = (event.pci, event.gpu_instance)
+    return (event.kind, what, device, event.role is Role.CANCEL, event.trusted)
 
 
 def _near(entry: _Entry, record: Record, seconds: float) -> bool:

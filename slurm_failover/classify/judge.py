@@ -46,20 +46,25 @@ def judge(
     window: Window | None = None,
     gpus: frozenset[str] | None = None,
     untrusted_counts: bool = False,
+    earlier: Sequence[Event] = (),
 ) -> Judgement:
     """Whose fault the end of a job was, as far as these events can tell, and the node's need.
+
+    What was judged before goes into ``earlier``: it explains the consequences among the events,
+    and is neither a cause nor a need anew.
 
     ``window`` None counts every event, ``gpus`` None takes all GPUs of the node for the job's. The
     node's need comes from all its GPUs. What a user could have written may explain an internal
     fault; it is hardware, or a need of the node, only with ``untrusted_counts``.
     """
-    inside = _not_cancelled([e for e in _in_order(events) if _inside(e, window)])
+    known = _in_order([*earlier, *events])
+    inside = _not_cancelled([e for e in known if _inside(e, window)])
     evident = [e for e in inside if e.trusted or untrusted_counts]
-    faults = _resolve(evident)
+    faults = _without(earlier, _resolve(evident))
     need, needing = _need(faults)
     cause, root = _cause([f for f in faults if concerns(f.event, gpus)])
     if cause is JobCause.UNKNOWN and len(evident) < len(inside):
-        told = [f for f in _resolve(inside) if concerns(f.event, gpus)]
+        told = [f for f in _without(earlier, _resolve(inside)) if concerns(f.event, gpus)]
         cause, explained = _cause([f for f in told if f.klass is not FaultClass.HARDWARE])
         root = explained or root
     because = _sentence(cause, root, need, needing)
@@ -118,6 +123,11 @@ def _taken_back(event: Event, by: Event) -> bool:
         and (event.kind, event.code, event.pci) == (by.kind, by.code, by.pci)
         and (by.trusted or not event.trusted)
     )
+
+
+def _without(earlier: Sequence[Event], faults: list[_Fault]) -> list[_Fault]:
+    judged = {id(event) for event in earlier}
+    return [fault for fault in faults if id(fault.event) not in judged]
 
 
 def _resolve(events: list[Event]) -> list[_Fault]:

@@ -34,6 +34,8 @@ _SEVERITY = re.compile(
 )
 _CAUSED_BY = re.compile(r" caused by previous Xid (\d{1,5})\s*$")
 _DATA = re.compile(r"^,\s*Data \{")
+# Printed for a MIG instance as " GPU-I:%02u" (kernel_rc.c of NVIDIA's open kernel modules).
+_INSTANCE = re.compile(r" GPU-I:(\d{1,3})\b")
 
 
 Claim = tuple[Rule, Event | None]
@@ -89,6 +91,8 @@ def _coded(kind: str, record: Record, found: re.Match[str], catalogue: Catalogue
         return rule, None
     if kind == "sxid":
         return rule, _with_severity(event, found["rest"], rule)
+    if instance := _INSTANCE.search(found["pci"]):
+        event = replace(event, gpu_instance=int(instance[1]))
     return rule, _with_details(event, found["rest"], catalogue)
 
 
