@@ -18,6 +18,7 @@ COMMANDS = {
     "nodes": "slurm_failover.commands.nodes",
     "reconcile": "slurm_failover.commands.reconcile",
     "replay": "slurm_failover.commands.replay",
+    "resume": "slurm_failover.commands.resume",
     "status": "slurm_failover.commands.status",
 }
 
@@ -57,7 +58,7 @@ class LazyGroup(click.Group):
 @click.pass_context
 def main(ctx: click.Context, settings_path: str) -> None:
     """A GPU fault on Slurm no longer costs a training run."""
-    from slurm_failover.settings import load_settings
+    from slurm_failover.settings_file import load_settings
 
     ctx.obj = load_settings(settings_path)
 

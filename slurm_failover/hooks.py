@@ -25,7 +25,7 @@ VERDICT = 100
 def main(arguments: list[str]) -> int:
     """Run the hook named by the only argument; its exit status is VERDICT or 0."""
     from slurm_failover.log import Log
-    from slurm_failover.settings import load_settings
+    from slurm_failover.settings_file import load_settings
 
     name = arguments[0] if arguments else ""
     log = Log(name)

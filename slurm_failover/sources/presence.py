@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import os
 
+NO_DRIVER = "the GPUs: neither NVIDIA's driver nor its library is here"
 _LIBRARY = "libnvidia-ml.so.1"
 _FOLDERS = (
     "/usr/lib/x86_64-linux-gnu",

@@ -1,0 +1,119 @@
+"""Read the site's settings file.
+
+A file that can not be understood is an error that names file, key and line; nothing is guessed.
+"""
+
+from __future__ import annotations
+
+from dataclasses import Field, fields
+from typing import TYPE_CHECKING, Any
+
+from slurm_failover.errors import SettingsError
+from slurm_failover.settings import DEFAULT_PATH, Settings
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+
+def load_settings(path: str = DEFAULT_PATH) -> Settings:
+    """The settings in the file at ``path``; the defaults where there is no such file.
+
+    Raises SettingsError with file, key and line if the file can not be read or understood.
+    """
+    try:
+        with open(path, "rb") as file:  # noqa: PTH123 - a healthy hook does not pay for pathlib
+            raw = file.read()
+    except FileNotFoundError:
+        return Settings()
+    except OSError as error:
+        raise SettingsError(f"{path}: can not be read: {error.strerror}") from error
+    return parse_settings(raw, path)
+
+
+def parse_settings(raw: bytes, path: str) -> Settings:
+    """The settings in a file's bytes; ``path`` names it in errors. Raises SettingsError."""
+    import tomllib
+
+    try:
+        text = raw.decode()
+        tables = tomllib.loads(text)
+    except UnicodeDecodeError as error:
+        line = raw[: error.start].count(b"\n") + 1
+        raise SettingsError(f"{path}: line {line}: not UTF-8 text; save it as UTF-8") from error
+    except tomllib.TOMLDecodeError as error:
+        raise SettingsError(f"{path}: not valid TOML: {error}") from error
+    return Settings(**{f.name: _table(f, tables, text, path) for f in _known(tables, text, path)})
+
+
+def _known(tables: dict[str, Any], text: str, path: str) -> Iterable[Field[Any]]:
+    known = {f.name: f for f in fields(Settings)}
+    for name in tables:
+        if name not in known:
+            raise SettingsError(
+                f"{path}: line {_line(text, name, '')}: unknown table [{name}]; "
+                f"known are {', '.join(known)}"
+            )
+    return known.values()
+
+
+def _table(table: Field[Any], tables: dict[str, Any], text: str, path: str) -> Any:
+    kind = table.default_factory
+    assert callable(kind)  # noqa: S101 - every field of Settings has a factory
+    given = tables.get(table.name, {})
+    where = f"{path}: line {_line(text, table.name, '')}: [{table.name}]"
+    if not isinstance(given, dict):
+        raise SettingsError(f"{where} must be a table")
+    known = {f.name: f for f in fields(kind)}  # type: ignore[arg-type]
+    values = {}
+    for key, value in given.items():
+        where = f"{path}: line {_line(text, key, table.name)}: [{table.name}] {key}"
+        if key not in known:
+            raise SettingsError(f"{where}: unknown key; known are {', '.join(known)}")
+        values[key] = _check(known[key], value, where)
+    return kind(**values)
+
+
+def _check(key: Field[Any], value: Any, where: str) -> Any:
+    wanted = type(key.default)
+    if wanted is tuple:
+        if not isinstance(value, list) or not all(isinstance(item, str) for item in value):
+            raise SettingsError(f"{where}: must be a list of strings, not {value!r}")
+        if key.metadata["patterns"]:
+            _check_patterns(value, where)
+        return tuple(value)
+    if type(value) is not wanted:
+        name = {int: "a whole number", str: "a string", bool: "true or false"}[wanted]
+        raise SettingsError(f"{where}: must be {name}, not {value!r}")
+    choices, low, high = (key.metadata[name] for name in ("choices", "at_least", "at_most"))
+    if choices and value not in choices:
+        raise SettingsError(f"{where}: must be one of {', '.join(choices)}, not {value!r}")
+    if low is not None and not low <= value <= high:
+        raise SettingsError(f"{where}: must be between {low} and {high}, not {value!r}")
+    return value
+
+
+def _check_patterns(patterns: list[str], where: str) -> None:
+    import re
+
+    for pattern in patterns:
+        try:
+            re.compile(pattern)
+        except re.error as error:
+            raise SettingsError(
+                f"{where}: {pattern!r} is not a regular expression: {error}"
+            ) from error
+
+
+def _line(text: str, key: str, table: str) -> int:
+    """The line in which a key of a table, or a table itself, is set; 1 where it is not found."""
+    current = ""
+    for number, line in enumerate(text.splitlines(), 1):
+        bare = line.strip()
+        if bare.startswith("["):
+            current = bare.strip("[]# \t").split("]")[0].strip()
+            if not table and current == key:
+                return number
+        name = bare.split("=")[0].strip().strip("\"'")
+        if "=" in bare and name in (key, f"{table}.{key}") and current in (table, ""):
+            return number
+    return 1
