@@ -76,7 +76,8 @@ def read_ending(
         return Ending.STOPPED_BY_NODE, ""
     nodes = job.nodes if attempt_nodes is None else attempt_nodes
     if job.has("PENDING") and job.failed_node and job.failed_node in NodeSet(nodes):
-        return Ending.NODE_LOST, ""
+        # Slurm requeues after a lost node without a hold, so this one is someone's own.
+        return (Ending.LEFT_ALONE, "it is held") if job.held else (Ending.NODE_LOST, "")
     state = next(iter(sorted(job.states - {"COMPLETING"})), "unknown")
     return Ending.LEFT_ALONE, f"it ended as {state}, which is not a failure of its own"
 

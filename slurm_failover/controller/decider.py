@@ -15,7 +15,7 @@ from slurm_failover import files, lifecycle
 from slurm_failover.controller.endings import Say, finish_hold, write_both
 from slurm_failover.controller.notes import Note, Notes
 from slurm_failover.controller.placement import Placement
-from slurm_failover.errors import FailoverError, SlurmUnavailable
+from slurm_failover.errors import FailoverError, RecordError, SlurmUnavailable
 from slurm_failover.model import JobFacts, Limits, NodeFacts
 from slurm_failover.policy import Action, decide
 from slurm_failover.record import Record, Step, read_record
@@ -83,7 +83,7 @@ class Decider:
         return job is None or not job.has("COMPLETING") or overdue
 
     def _ask_nodes(self, jobs: list[JobFacts]) -> dict[str, NodeFacts]:
-        records = [read_record(job.admin_comment) for job in jobs]
+        records = [_read_record(job) for job in jobs]
         names = lifecycle.merge_nodes(*(record.attempt.nodes for record in records if record))
         return {node.name: node for node in self._slurm.nodes(names)} if names else {}
 
@@ -101,9 +101,11 @@ class Decider:
     def _advance(self, note: Note, job: JobFacts, nodes: dict[str, NodeFacts]) -> bool:
         """True when nothing is left to do for this note."""
         record = read_record(job.admin_comment)
+        if record is not None and record.attempt.start > note.start:
+            return True
         if record is None or record.attempt.start < note.start or lifecycle.is_running(record):
             return not self._resume_hold(note, job)
-        if record.attempt.start > note.start or not job.has("PENDING"):
+        if not job.has("PENDING"):
             return True
         if record.step is Step.HELD:
             return self._decide(job, record, nodes)
@@ -117,9 +119,9 @@ class Decider:
         return False
 
     def _decide(self, job: JobFacts, record: Record, nodes: dict[str, NodeFacts]) -> bool:
-        if not job.held or job.reason == "JobHeldAdmin":
-            who = "an administrator holds the job" if job.held else "the job was released"
-            self._write(job, lifecycle.step_back(record, f"{who} before the decision"))
+        taken_over = _whose_hold(job, record) if job.held else "the job was released"
+        if taken_over:
+            self._write(job, lifecycle.step_back(record, f"{taken_over} before the decision"))
             return True
         heard = [nodes[name] for name in lifecycle.expand(record.attempt.nodes) if name in nodes]
         verdict = decide(job, record, heard, self._limits, silent=job.has("COMPLETING"))
@@ -137,6 +139,11 @@ class Decider:
         """Release and raise a job whose failover is decided."""
         if record.step is not Step.DECIDED:
             return True
+        taken_over = _whose_hold(job, record) if job.held else ""
+        if taken_over:
+            placed = replace(lifecycle.place(record), because=f"{record.because}; {taken_over}")
+            self._write(job, placed)
+            return True
         if job.held:
             self._slurm.release(job.label)
         if job.has("COMPLETING"):
@@ -149,3 +156,21 @@ class Decider:
     def _write(self, job: JobFacts, record: Record) -> None:
         self._slurm.update_job(job.label, write_both(job, record))
         self._say(f"job {job.label}: {record.because}")
+
+
+def _whose_hold(job: JobFacts, record: Record) -> str:
+    """Who holds a held job, as a clause; empty where it is our hold.
+
+    Ours is a SPECIAL_EXIT, save for a job that Slurm requeued itself after it lost a node.
+    """
+    if job.reason == "JobHeldAdmin":
+        return "an administrator holds the job"
+    return "" if job.has("SPECIAL_EXIT") or record.lost else "its owner holds the job"
+
+
+def _read_record(job: JobFacts) -> Record | None:
+    """The job's record; None too where it is damaged, which is said when its turn comes."""
+    try:
+        return read_record(job.admin_comment)
+    except RecordError:
+        return None

@@ -1,0 +1,286 @@
+"""A slurmctld in memory, with the manners of the real one, for tests without containers.
+
+It keeps the protocol of ``slurm_failover.slurm.client`` for our code, and lets a test play the rest
+of the world: users, administrators, the scheduler, and the hooks' comings and goings. What it does
+is held against a live slurmctld by the suite in ``contract/``.
+
+The code under test sees one clock, ``FakeSlurm.clock``; a job's start names an attempt, so the
+clock moves on whenever jobs start.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection
+
+from ClusterShell.NodeSet import NodeSet
+from fake_state import DEFAULT_PRIORITY, FakeJob, FakeNode
+
+from slurm_failover.errors import NoSuchJob, SlurmError
+from slurm_failover.model import JobFacts, NodeFacts
+from slurm_failover.record import COMMENT_LIMIT
+from slurm_failover.slurm.client import JobChange, NodeChange
+
+START_DELAY = 121
+"""Seconds that a requeued job waits: the life of a credential and one more."""
+USER_HOLD = "JobHeldUser"
+ADMIN_HOLD = "JobHeldAdmin"
+_UNFIT = ("DRAIN", "DOWN", "FAIL")
+
+
+class FakeSlurm:
+    """The protocol, and beside it the world: ``submit`` to ``lose_node``."""
+
+    def __init__(self, nodes: str = "n[1-4]", now: int = 1_700_000_000) -> None:
+        self.clock = now
+        self.parameters: dict[str, str] = {}
+        self.calls: list[str] = []
+        self._jobs: dict[str, FakeJob] = {}
+        self._nodes = {str(name): FakeNode(str(name)) for name in NodeSet(nodes)}
+
+    # --- what our code may ask and do -------------------------------------------------------------
+
+    def job(self, job_id: str) -> JobFacts:
+        """See the protocol."""
+        self.calls.append("job")
+        return self._find(job_id).facts(self.clock)
+
+    def jobs(self, job_ids: Collection[str] = ()) -> list[JobFacts]:
+        """See the protocol."""
+        self.calls.append("jobs")
+        chosen = [self._jobs[key] for key in job_ids or self._jobs if key in self._jobs]
+        return [job.facts(self.clock) for job in chosen]
+
+    def jobs_on(self, node: str) -> list[JobFacts]:
+        """See the protocol."""
+        self.calls.append("jobs_on")
+        return [job.facts(self.clock) for job in self._jobs.values() if node in self._occupied(job)]
+
+    def nodes(self, names: str = "") -> list[NodeFacts]:
+        """See the protocol."""
+        self.calls.append("nodes")
+        chosen = [str(name) for name in NodeSet(names)] if names else list(self._nodes)
+        return [self._nodes[name].facts() for name in chosen if name in self._nodes]
+
+    def requeue_and_hold(self, label: str) -> None:
+        """See the protocol. Like Slurm it also revives what has ended, cancelled jobs included."""
+        self.calls.append("requeue_and_hold")
+        job = self._find(label)
+        if not job.batch:
+            raise SlurmError("Only batch jobs are accepted or processed")
+        if not job.requeue:
+            raise SlurmError("Requested operation is presently disabled")
+        if job.state == "PENDING":
+            return
+        if job.state == "RUNNING":
+            self._end(job, "PENDING")
+        job.state, job.special, job.hold = "PENDING", True, USER_HOLD
+        job.exit_code = job.exit_signal = 0
+        job.restarts += 1
+        self._settle(job)
+
+    def hold(self, label: str) -> None:
+        """See the protocol."""
+        self.calls.append("hold")
+        job = self._find(label)
+        self._refuse_finished(job)
+        job.hold = USER_HOLD
+
+    def release(self, label: str) -> None:
+        """See the protocol. A job that is not held loses a raised priority as well."""
+        self.calls.append("release")
+        job = self._find(label)
+        self._refuse_finished(job)
+        job.hold, job.special = "", False
+        job.priority = DEFAULT_PRIORITY - job.nice
+
+    def update_job(self, label: str, change: JobChange) -> None:
+        """See the protocol. Fields are set in Slurm's order, up to the first error."""
+        self.calls.append("update_job")
+        job = self._find(label)
+        if change.comment is not None and len(change.comment.encode()) > COMMENT_LIMIT:
+            raise SlurmError("String exceeds maximum length")
+        self._refuse_finished(job)
+        if change.excluded is not None:
+            self._refuse_running(job)
+            job.excluded = change.excluded
+        if change.admin_comment is not None:
+            job.admin_comment = change.admin_comment
+        if change.comment is not None:
+            job.comment = change.comment
+        if change.nice is not None:
+            job.nice = change.nice
+            job.priority = DEFAULT_PRIORITY - change.nice
+        if change.priority is not None:
+            if job.hold:
+                raise SlurmError("Job is in held state, pending scheduler release")
+            job.priority = change.priority
+        if change.qos is not None:
+            job.qos = change.qos
+        if change.start_now:
+            self._refuse_running(job)
+            job.begin = self.clock
+
+    def update_node(self, node: str, change: NodeChange) -> None:
+        """See the protocol."""
+        self.calls.append("update_node")
+        if node not in self._nodes:
+            raise SlurmError("Invalid node name specified")
+        if change.drain is not None:
+            self.drain(node, change.drain)
+        if change.extra is not None:
+            self._nodes[node].extra = change.extra
+
+    def setting(self, name: str) -> str:
+        """See the protocol."""
+        self.calls.append("setting")
+        return self.parameters.get(name, "")
+
+    # --- the world --------------------------------------------------------------------------------
+
+    def submit(
+        self,
+        comment: str = "",
+        *,
+        size: int = 1,
+        batch: bool = True,
+        requeue: bool = True,
+        array: int | None = None,
+    ) -> str:
+        """A new job; its label, which is ``ARRAY_TASK`` where it is one of ``array``'s tasks."""
+        job_id = 100 + len(self._jobs)
+        label = str(job_id) if array is None else f"{array}_{job_id - array}"
+        self._jobs[label] = FakeJob(job_id, label, comment, size=size, batch=batch, requeue=requeue)
+        return label
+
+    def schedule(self) -> list[str]:
+        """Start what can start, highest priority first; the labels of the started jobs."""
+        self.clock += 10
+        started = []
+        for job in sorted(self._jobs.values(), key=lambda job: (-job.priority, job.job_id)):
+            free = self._free_for(job)
+            if self._is_eligible(job) and len(free) >= job.size:
+                job.state, job.nodes, job.start, job.end = (
+                    "RUNNING",
+                    free[: job.size],
+                    self.clock,
+                    0,
+                )
+                started.append(job.label)
+        return started
+
+    def finish(self, label: str, code: int = 0, signal: int = 0, state: str = "") -> None:
+        """The job's program ends; every node's Epilog and EpilogSlurmctld begin."""
+        job = self._find(label)
+        self._end(job, state or ("FAILED" if code or signal else "COMPLETED"))
+        job.exit_code, job.exit_signal = code, signal
+
+    def cancel(self, label: str) -> None:
+        """scancel: a job that waits for its nodes after a requeue is not started again."""
+        job = self._find(label)
+        if job.state == "RUNNING":
+            self._end(job, "CANCELLED")
+        elif job.state == "PENDING":
+            job.state, job.special, job.hold = "CANCELLED", False, ""
+
+    def requeue(self, label: str) -> None:
+        """An administrator or the owner requeues a running job."""
+        job = self._find(label)
+        self._end(job, "PENDING")
+        job.restarts += 1
+
+    def hold_as_admin(self, label: str) -> None:
+        """``scontrol hold`` by an operator."""
+        self._find(label).hold = ADMIN_HOLD
+
+    def end_epilog(self, label: str, node: str) -> None:
+        """The Epilog of one node ends."""
+        job = self._find(label)
+        if node in job.busy:
+            job.busy.remove(node)
+            self._settle(job)
+
+    def end_hook(self, label: str) -> None:
+        """EpilogSlurmctld ends."""
+        job = self._find(label)
+        if job.hook:
+            job.hook = False
+            self._settle(job)
+
+    def drain(self, node: str, reason: str) -> None:
+        """Anyone's drain: a new reason overwrites the old one."""
+        found = self._nodes[node]
+        found.flags.add("DRAIN")
+        found.reason, found.reason_time = reason, self.clock
+
+    def resume(self, node: str) -> None:
+        """An administrator returns a node: the reason goes, Extra stays."""
+        found = self._nodes[node]
+        found.flags.clear()
+        found.reason = ""
+
+    def lose_node(self, node: str) -> None:
+        """The node stops answering: Slurm requeues its jobs by itself, and does not hold them."""
+        found = self._nodes[node]
+        found.flags.add("DOWN")
+        found.reason = found.reason or "Not responding"
+        for job in self._jobs.values():
+            if job.state == "RUNNING" and node in job.nodes:
+                self._end(job, "PENDING" if job.requeue else "NODE_FAIL")
+                job.failed_node, job.exit_signal, job.uncounted = node, 1, job.requeue
+            if node in job.busy:
+                job.busy.discard(node)
+                self._settle(job)
+
+    def peek(self, label: str) -> FakeJob:
+        """The job itself, for a test that looks or that plays a tool which writes to it."""
+        return self._find(label)
+
+    def peek_node(self, name: str) -> FakeNode:
+        """The node itself."""
+        return self._nodes[name]
+
+    # --- within -----------------------------------------------------------------------------------
+
+    def _find(self, label: str) -> FakeJob:
+        if label not in self._jobs:
+            raise NoSuchJob("Invalid job id specified")
+        return self._jobs[label]
+
+    def _end(self, job: FakeJob, state: str) -> None:
+        job.state, job.end = state, self.clock
+        job.busy, job.hook = set(job.nodes), True
+
+    def _settle(self, job: FakeJob) -> None:
+        """What happens in the moment in which a requeued job has left COMPLETING."""
+        if job.completing or job.state != "PENDING":
+            return
+        job.nodes, job.failed_node, job.begin = [], "", self.clock + START_DELAY
+        job.restarts += job.uncounted
+        job.uncounted = False
+
+    @staticmethod
+    def _refuse_finished(job: FakeJob) -> None:
+        if job.state not in ("PENDING", "RUNNING"):
+            raise SlurmError("Job/step already completing or completed")
+
+    @staticmethod
+    def _refuse_running(job: FakeJob) -> None:
+        if job.state == "RUNNING":
+            raise SlurmError("Job is no longer pending execution")
+
+    def _is_eligible(self, job: FakeJob) -> bool:
+        waits = job.state == "PENDING" and not job.hold and not job.completing
+        return waits and job.begin <= self.clock
+
+    @staticmethod
+    def _occupied(job: FakeJob) -> set[str]:
+        return set(job.nodes) if job.state == "RUNNING" else job.busy
+
+    def _free_for(self, job: FakeJob) -> list[str]:
+        taken = {node for other in self._jobs.values() for node in self._occupied(other)}
+        taken |= {str(name) for name in NodeSet(job.excluded)}
+        return [
+            name
+            for name, node in self._nodes.items()
+            if name not in taken and not node.flags.intersection(_UNFIT)
+        ]

@@ -1,0 +1,181 @@
+"""The real code, set over the fake slurmctld and driven hook by hook, with deaths in between.
+
+Everything that would be a process of its own can be killed at any request that it makes to Slurm:
+before Slurm has seen the request, or after it was carried out and before the answer came.
+"""
+
+from __future__ import annotations
+
+import contextlib
+from collections import defaultdict
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from typing import Any
+from unittest import mock
+
+from fake_slurmctld import FakeSlurm
+
+from slurm_failover.controller import decider as decider_module
+from slurm_failover.controller import endings as endings_module
+from slurm_failover.controller import work
+from slurm_failover.controller.decider import Decider
+from slurm_failover.controller.endings import hold_end, record_start
+from slurm_failover.controller.notes import Notes
+from slurm_failover.controller.placement import Placement
+from slurm_failover.errors import FailoverError, SlurmUnavailable
+from slurm_failover.model import Event, FaultClass, JobCause, Judgement, Limits, NodeAction, Scope
+from slurm_failover.node import respond as respond_module
+from slurm_failover.node.respond import EndingJob, Responder
+
+WAIT_FOR_NODES = 300
+
+
+class Killed(BaseException):
+    """The process is gone: no handler of the code under test may see this."""
+
+
+@dataclass
+class Trouble:
+    """What happens at one request: ``kind`` at the request of number ``at``.
+
+    ``killed_before`` and ``killed_after`` end the process, ``lost_before`` and ``lost_after`` are
+    an answer that never came; before or after Slurm carried the request out.
+    """
+
+    kind: str = "none"
+    at: int = 0
+
+
+class Troubled:
+    """A FakeSlurm on the other side of a wire."""
+
+    def __init__(self, slurm: FakeSlurm, trouble: Trouble, house: House) -> None:
+        self._slurm = slurm
+        self._trouble = trouble
+        self._house = house
+        self._count = 0
+
+    def __getattr__(self, name: str) -> Callable[..., Any]:
+        def ask(*words: Any) -> Any:
+            self._count += 1
+            kind = self._trouble.kind if self._count == self._trouble.at else "none"
+            if kind.endswith("_before"):
+                self._fail(kind)
+            if name == "release":
+                self._house.released[words[0]].add(self._slurm.peek(words[0]).start)
+            self._house.story.append(f"   {name} {words}")
+            answer = getattr(self._slurm, name)(*words)
+            if kind.endswith("_after"):
+                self._fail(kind)
+            return answer
+
+        return ask
+
+    @staticmethod
+    def _fail(kind: str) -> None:
+        raise Killed if kind.startswith("killed") else SlurmUnavailable("Socket timed out")
+
+
+class Clock:
+    """Stands for the module ``time``; it shows the fake's clock."""
+
+    def __init__(self, slurm: FakeSlurm) -> None:
+        self._slurm = slurm
+
+    def time(self) -> float:
+        return float(self._slurm.clock)
+
+
+def judgement(cause: JobCause, node: NodeAction = NodeAction.NONE, text: str = "") -> Judgement:
+    """What a node's look may come to."""
+    klass = FaultClass.HARDWARE if cause is JobCause.HARDWARE else FaultClass.INTERNAL
+    because = text or f"a fault of kind {cause.value}"
+    root = Event(kind="xid", klass=klass, scope=Scope.NODE, rule="xid-79", because=because)
+    return Judgement(cause, node, because, root)
+
+
+class House:
+    """Controller and nodes, each process of theirs started by a method."""
+
+    def __init__(self, slurm: FakeSlurm, folder: str, limits: Limits) -> None:
+        self.slurm = slurm
+        self.notes = Notes(folder)
+        self.notes.open()
+        self.limits = limits
+        self.story: list[str] = []
+        self.released: dict[str, set[int]] = defaultdict(set)
+
+    @contextlib.contextmanager
+    def process(self, trouble: Trouble | None = None) -> Iterator[Troubled]:
+        """A process of ours, with its wire to Slurm and Slurm's clock; it may be killed."""
+        clock = Clock(self.slurm)
+        with contextlib.ExitStack() as stack:
+            for module in (decider_module, endings_module, respond_module):
+                stack.enter_context(mock.patch.object(module, "time", clock))
+            stack.enter_context(contextlib.suppress(Killed, FailoverError))
+            yield Troubled(self.slurm, trouble or Trouble(), self)
+
+    def start_hook(self, label: str, trouble: Trouble | None = None) -> None:
+        """PrologSlurmctld of a job that starts."""
+        with self.process(trouble) as slurm:
+            record_start(slurm, self.limits, label, None, self.story.append)
+
+    def end_hook(
+        self, label: str, start: float, nodes: str, trouble: Trouble | None = None
+    ) -> None:
+        """EpilogSlurmctld of an attempt that ended on ``nodes``."""
+        with self.process(trouble) as slurm:
+            hold_end(
+                slurm,
+                self.notes,
+                self.limits,
+                label,
+                nodes=nodes,
+                start=start,
+                option=None,
+                say=self.story.append,
+            )
+
+    def node_epilog(
+        self, label: str, start: float, node: str, found: Judgement, trouble: Trouble | None = None
+    ) -> None:
+        """Epilog of a node that ``found`` something in the job's window."""
+        with self.process(trouble) as slurm:
+            fault = found if found.node is not NodeAction.NONE else None
+            ending = EndingJob(self.slurm.peek(label).job_id, start, found)
+            Responder(slurm, node, self.story.append).respond(fault, ending)
+
+    def health_check(self, node: str, found: Judgement, trouble: Trouble | None = None) -> None:
+        """HealthCheckProgram of a node that ``found`` something."""
+        with self.process(trouble) as slurm:
+            Responder(slurm, node, self.story.append).respond(found, None)
+
+    def decide(self, trouble: Trouble | None = None, rounds: int = 3) -> None:
+        """The decider, which ends after so many rounds as if it was killed between two."""
+        left = iter(range(rounds - 1))
+
+        def pause(_: float) -> None:
+            if next(left, None) is None:
+                raise Killed
+
+        with self.process(trouble) as slurm:
+            self._decider(slurm).run(pause)
+
+    def reconcile(self) -> None:
+        """``slurm-failover reconcile`` by the real function, with enough time for every job."""
+        with self.process() as slurm, mock.patch.object(work, "connect", lambda *_: slurm):
+            for job in slurm.jobs():
+                note = work._find_unfinished(job, self.story.append)
+                if note is not None:
+                    self.notes.add(note)
+        self.decide(rounds=8)
+
+    def _decider(self, slurm: Troubled) -> Decider:
+        return Decider(
+            slurm,
+            self.notes,
+            limits=self.limits,
+            placement=Placement(),
+            wait_for_nodes=WAIT_FOR_NODES,
+            say=self.story.append,
+        )
