@@ -19,8 +19,9 @@ from slurm_failover.catalogue import load_rules
 from slurm_failover.classify import concerns, read_events, weigh
 from slurm_failover.errors import SourceUnreadable
 from slurm_failover.model import Event, JobCause, Judgement, Record
-from slurm_failover.parse import FORMATS, known_format, parse_numbered, sniff
+from slurm_failover.parse import FORMATS, known_format, parse_kmsg, parse_numbered, sniff
 from slurm_failover.settings import Settings
+from slurm_failover.sources import kmsg
 from slurm_failover.sources.logs import Log, open_log, rotations, suspicious_lines
 
 UNREADABLE = 3
@@ -118,11 +119,18 @@ class Reader:
         """The records of all logs that can speak of a fault, inside the wanted span."""
         for path in paths:
             try:
-                yield from self._records_of(open_log(path))
+                yield from self._device(path) if is_device(path) else self._file(open_log(path))
             except SourceUnreadable as error:
                 self._failures.append(error)
 
-    def _records_of(self, log: Log) -> Iterator[Record]:
+    def _device(self, path: str) -> Iterator[Record]:
+        """The records that /dev/kmsg holds now; reading on would wait for the next one."""
+        for raw in kmsg.glance(path, self._anchors).suspicious:
+            record = replace(parse_kmsg(raw, kmsg.boot_time()), source=path)
+            if self._wanted(record):
+                yield record
+
+    def _file(self, log: Log) -> Iterator[Record]:
         form = sniff(log.head) if self._form == "auto" else self._form
         with progress(log):
             for record in parse_numbered(
@@ -181,6 +189,11 @@ def progress(log: Log) -> Iterator[None]:
             done.set()
             watcher.join()
             bar.update(max(0, log.size - bar.pos))
+
+
+def is_device(path: str) -> bool:
+    """Whether the path is a device, such as /dev/kmsg."""
+    return path != "-" and Path(path).is_char_device()
 
 
 def _overlay(settings: Settings | None) -> Path | None:

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping
+from datetime import datetime
 
 from slurm_failover.model import Record
 from slurm_failover.parse.text import LONGEST, decode
@@ -55,7 +56,10 @@ def _message(value: object) -> str:
 
 def _microseconds(fields: Mapping[str, object], *keys: str) -> float | None:
     for key in keys:
-        text = str(fields.get(key, ""))
+        value = fields.get(key)
+        if isinstance(value, datetime):
+            return value.timestamp()
+        text = str(value)
         if text.isascii() and text.isdigit() and len(text) < 20:
             return int(text) / 1e6
     return None

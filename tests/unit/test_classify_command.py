@@ -127,6 +127,12 @@ def test_a_folder_is_no_log(tmp_path):
     assert classify(tmp_path).exit_code == 3
 
 
+def test_a_device_is_read_as_far_as_it_goes_and_not_waited_for():
+    result = classify("--verdict", "/dev/null")
+    assert result.exit_code == 0
+    assert result.stdout.startswith("verdict: unknown, node: none")
+
+
 def test_an_unknown_format_is_refused_with_the_known_ones(log):
     result = classify("--format", "xml", log)
     assert result.exit_code == 2

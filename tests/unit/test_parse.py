@@ -169,6 +169,13 @@ def test_an_entry_of_the_journal_is_trusted_by_transport_and_facility():
     assert not one(entry(_TRANSPORT="syslog", SYSLOG_IDENTIFIER="kernel")).trusted
 
 
+def test_an_entry_from_the_journals_library_has_its_time():
+    moment = datetime(2025, 10, 5, tzinfo=UTC)
+    fields = {"MESSAGE": MESSAGE, "_TRANSPORT": "kernel", "SYSLOG_FACILITY": 0}
+    record = parse_journal({**fields, "__REALTIME_TIMESTAMP": moment})
+    assert (record.time, record.trusted) == (moment.timestamp(), True)
+
+
 def test_an_entry_of_the_journal_may_hold_bytes():
     assert one(entry(MESSAGE=list(MESSAGE.encode()))).text == MESSAGE
     assert parse_journal({"MESSAGE": MESSAGE.encode()}).text == MESSAGE
