@@ -14,6 +14,7 @@ from functools import partial
 from pathlib import Path
 
 from docker.errors import APIError, NotFound
+from docker.models.containers import Container
 
 import docker
 
@@ -31,14 +32,14 @@ def labels_of(cluster: str, keep: bool) -> dict[str, str]:
 def exists(client: docker.DockerClient, cluster: str) -> bool:
     """Whether any container of a cluster is there, running or not."""
     ours = {"label": f"{_CLUSTER_LABEL}={cluster}"}
-    return bool(client.containers.list(all=True, filters=ours))
+    return bool(_containers(client, ours))
 
 
 def names_made_by(client: docker.DockerClient, pid: int) -> list[str]:
     """The names of all containers, networks and volumes that a process has made and not removed."""
     ours = {"label": f"{_OWNER_LABEL}={_owner_of(pid)}"}
     found = [
-        *client.containers.list(all=True, filters=ours),
+        *_containers(client, ours),
         *client.networks.list(filters=ours),
         *client.volumes.list(filters=ours),
     ]
@@ -56,6 +57,12 @@ def remove_stale(client: docker.DockerClient) -> int:
     Another run may sweep at the same time: what can not be removed now is left to the next sweep.
     """
     return _remove(client, lambda labels: _is_stale(labels[_OWNER_LABEL]), APIError)
+
+
+def _containers(client: docker.DockerClient, filters: dict[str, str]) -> list[Container]:
+    # Without ignore_removed, one that vanishes between list and look is an error.
+    found: list[Container] = client.containers.list(all=True, filters=filters, ignore_removed=True)
+    return found
 
 
 def _owner_of(pid: int) -> str:
@@ -92,7 +99,7 @@ def _remove(
     removals: list[Callable[[], object]] = [
         *(
             partial(container.remove, force=True, v=True)
-            for container in client.containers.list(all=True, filters=ours)
+            for container in _containers(client, ours)
             if doomed(container.labels)
         ),
         *(n.remove for n in client.networks.list(filters=ours) if doomed(n.attrs["Labels"])),

@@ -25,7 +25,7 @@ def running_demo() -> Iterator[subprocess.Popen[str]]:
         names = poll(lambda: len(made := names_made_by(client, demo.pid)) == MADE and made, 120)
         assert names
         yield demo
-    containers = {c.name for c in client.containers.list(all=True)}
+    containers = {c.name for c in client.containers.list(all=True, ignore_removed=True)}
     networks = {n.name for n in client.networks.list()}
     volumes = {v.name for v in client.volumes.list()}
     assert not (containers | networks | volumes) & set(names)
