@@ -39,8 +39,7 @@ def put(text: str, value: object) -> str:
         return f'{{"{MARK}":{ours}}}'
     members = _members(foreign)
     if members is None:
-        separator = "" if foreign[-1] in _BLANK else " "
-        return f"{foreign}{separator}{_SUFFIX}{ours}"
+        return f"{foreign} {_SUFFIX}{ours}"
     brace = foreign.rindex("}")
     comma = "," if members else ""
     return f'{foreign[:brace]}{comma}"{MARK}":{ours}{foreign[brace:]}'

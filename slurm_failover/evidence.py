@@ -6,6 +6,8 @@ A node alone writes its own Extra, so there is no race between nodes; the contro
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
+from dataclasses import replace
+from math import isfinite
 from typing import Any
 
 from slurm_failover import embed
@@ -34,16 +36,15 @@ def write_evidence(extra: str, node: str, new: Iterable[Evidence], now: float) -
     """``extra`` with new entries added, old ones pruned, and all foreign members kept.
 
     An entry about an attempt replaces an earlier one, unless that was of hardware: a worse fault
-    never gets a milder verdict.
+    never gets a milder verdict. That the node stopped the job is never forgotten.
     """
     kept = [entry for entry in read_evidence(node, extra) if now - entry.time < KEEP_FOR]
     for entry in new:
         same = next((old for old in kept if about(old, entry.job_id, entry.start)), None)
-        if same is not None:
-            if same.cause is JobCause.HARDWARE and (same.requeued or not entry.requeued):
-                continue
-            kept.remove(same)
-        kept.append(entry)
+        if same is None:
+            kept.append(entry)
+        else:
+            kept[kept.index(same)] = _merge(same, entry)
     jobs = [_encode(entry) for entry in kept[-KEEP_AT_MOST:]]
     return embed.put(extra, {"v": VERSION, "jobs": jobs})
 
@@ -56,6 +57,11 @@ def about(entry: Evidence, job_id: int, start: float) -> bool:
 def choose(entries: Sequence[Evidence], job_id: int, start: float) -> list[Evidence]:
     """The entries that speak of this attempt."""
     return [entry for entry in entries if about(entry, job_id, start)]
+
+
+def _merge(old: Evidence, new: Evidence) -> Evidence:
+    worse = old if old.cause is JobCause.HARDWARE else new
+    return replace(worse, requeued=old.requeued or new.requeued)
 
 
 def _encode(entry: Evidence) -> dict[str, Any]:
@@ -73,13 +79,16 @@ def _decode(node: str, item: object) -> Evidence | None:
     if not isinstance(item, dict):
         return None
     try:
+        start, time = float(item["start"]), float(item["time"])
+        if not (isfinite(start) and isfinite(time)):
+            return None
         return Evidence(
             node=node,
             job_id=int(item["job"]),
-            start=float(item["start"]),
+            start=start,
             cause=JobCause(item["cause"]),
             because=tidy(str(item["because"])),
-            time=float(item["time"]),
+            time=time,
             requeued=item.get("requeued") is True,
         )
     except (KeyError, TypeError, ValueError, OverflowError):

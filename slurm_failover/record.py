@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field, replace
 from enum import StrEnum
+from math import isfinite
 from typing import Any
 
 from slurm_failover import embed
@@ -94,7 +95,7 @@ def decode_record(value: object) -> Record:
         )
     try:
         return _decode(value)
-    except (KeyError, TypeError, ValueError) as error:
+    except (KeyError, TypeError, ValueError, OverflowError) as error:
         raise RecordError(f"the record in AdminComment is damaged: {error!r}") from error
 
 
@@ -184,7 +185,14 @@ def _decode(value: dict[str, Any]) -> Record:
 
 def _decode_attempt(item: list[Any]) -> Attempt:
     number, nodes, start, end, outcome, because = item
-    return Attempt(_count(number), str(nodes), float(start), float(end), str(outcome), str(because))
+    return Attempt(_count(number), str(nodes), _time(start), _time(end), str(outcome), str(because))
+
+
+def _time(value: Any) -> float:
+    time = float(value)
+    if not isfinite(time):
+        raise ValueError(f"not a time: {value!r}")
+    return time
 
 
 def _count(value: object) -> int:

@@ -40,7 +40,7 @@ def parse_settings(raw: bytes, path: str) -> Settings:
     except UnicodeDecodeError as error:
         line = raw[: error.start].count(b"\n") + 1
         raise SettingsError(f"{path}: line {line}: not UTF-8 text; save it as UTF-8") from error
-    except tomllib.TOMLDecodeError as error:
+    except (tomllib.TOMLDecodeError, RecursionError) as error:
         raise SettingsError(f"{path}: not valid TOML: {error}") from error
     return Settings(**{f.name: _table(f, tables, text, path) for f in _known(tables, text, path)})
 
@@ -98,7 +98,7 @@ def _check_patterns(patterns: list[str], where: str) -> None:
     for pattern in patterns:
         try:
             re.compile(pattern)
-        except re.error as error:
+        except (re.error, RecursionError) as error:
             raise SettingsError(
                 f"{where}: {pattern!r} is not a regular expression: {error}"
             ) from error

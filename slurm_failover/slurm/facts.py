@@ -11,6 +11,9 @@ from typing import Any
 from slurm_failover.errors import SlurmError
 from slurm_failover.model import JobFacts, NodeFacts
 
+_TOO_LARGE = 2**64
+"""No number of Slurm's has more than 64 bits; NaN is not below it either."""
+
 
 def read_job(raw: Any) -> JobFacts:
     """One element of ``jobs``. Raises SlurmError if it is no job."""
@@ -92,4 +95,4 @@ def _number(value: object) -> int:
         value = value.get("number") if value.get("set") is not False else 0
     if isinstance(value, bool) or not isinstance(value, (int, float)):
         return 0
-    return int(value)
+    return int(value) if abs(value) < _TOO_LARGE else 0

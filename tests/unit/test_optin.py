@@ -1,0 +1,69 @@
+"""The flag: who asked for failover, and how often."""
+
+from __future__ import annotations
+
+import pytest
+
+from slurm_failover.optin import OptIn, read_opt_in, strip_mirror
+
+
+@pytest.mark.parametrize(
+    ("comment", "wish"),
+    [
+        ("failover", OptIn()),
+        ("failover=2", OptIn(retries=2)),
+        ("my words, failover=1; and more", OptIn(retries=1)),
+        ("wandb,failover", OptIn()),
+        ("a\nfailover\nb", OptIn()),
+        ("failover=off", None),
+        ("", None),
+        ("nofailover", None),
+        ("failover2", None),
+        ("failovers", None),
+        ("FAILOVER", None),
+        ("x=failover", None),
+        ("failover.yaml", None),
+    ],
+)
+def test_the_wish_is_a_word_of_its_own_in_the_comment(comment: str, wish: OptIn | None) -> None:
+    assert read_opt_in(comment) == wish
+
+
+@pytest.mark.parametrize("number", ["", "0", "-1", "two", "1.5", "٣", "9999999999", "1e3"])
+def test_a_wish_without_a_usable_number_is_void_and_says_why(number: str) -> None:
+    wish = read_opt_in(f"failover={number}")
+    assert wish is not None
+    assert wish.retries is None
+    assert "whole number" in wish.problem
+
+
+@pytest.mark.parametrize(
+    ("option", "wish"),
+    [("default", OptIn()), ("2", OptIn(retries=2)), ("off", None)],
+)
+def test_the_option_beats_the_comment(option: str, wish: OptIn | None) -> None:
+    assert read_opt_in("failover=1", option) == wish
+
+
+def test_an_option_that_is_no_number_is_void() -> None:
+    wish = read_opt_in("failover", "many")
+    assert wish is not None
+    assert wish.problem
+
+
+def test_the_state_that_we_show_in_a_comment_is_no_wish() -> None:
+    assert read_opt_in("words [slurm-failover: off: failover is not for you]") is None
+
+
+@pytest.mark.parametrize(
+    ("comment", "own"),
+    [
+        ("words [slurm-failover: armed, retries 0/3]", "words"),
+        ("[slurm-failover: armed]", ""),
+        ("[slurm-failover: armed] behind it", "[slurm-failover: armed] behind it"),
+        ("two  [slurm-failover: armed]", "two "),
+        ("words", "words"),
+    ],
+)
+def test_only_our_own_text_at_the_end_is_taken_off(comment: str, own: str) -> None:
+    assert strip_mirror(comment) == own
