@@ -72,7 +72,8 @@ def _encode(entry: Evidence) -> dict[str, Any]:
         "because": tidy(entry.because),
         "time": round(entry.time),
     }
-    return {**value, "requeued": True} if entry.requeued else value
+    flags = {"requeued": entry.requeued, "passing": entry.passing}
+    return value | {name: True for name, is_set in flags.items() if is_set}
 
 
 def _decode(node: str, item: object) -> Evidence | None:
@@ -90,6 +91,7 @@ def _decode(node: str, item: object) -> Evidence | None:
             because=tidy(str(item["because"])),
             time=time,
             requeued=item.get("requeued") is True,
+            passing=item.get("passing") is True,
         )
     except (KeyError, TypeError, ValueError, OverflowError):
         return None

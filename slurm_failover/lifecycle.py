@@ -4,9 +4,11 @@
 
     start ──► armed / resumed ──► hold ──► failoverinprogress (held)
                  ▲                             │ decide
-                 │                             ├──► internalerror        held, the owner's turn
-                 │                             ├──► maxretriesexceeded   held, the owner's turn
-                 └── start ◄── placed ◄── failoverinprogress (decided)
+                 │                             ├──► internalerror        held, the owner's turn, or
+                 │                             ├──► maxretriesexceeded   cancelled where the site
+                 │                             ├──► imagepullbackoff     wants that (to cancel)
+                 │                             ├──► imagepullbackoff (decided), a pause ──┐
+                 └── start ◄── placed ◄── failoverinprogress (decided) ◄──────────────────┘
 """
 
 from __future__ import annotations
@@ -54,10 +56,14 @@ def apply_verdict(record: Record, verdict: Verdict) -> Record:
     """The record after a decision: the attempt is closed, and a failover is counted, once."""
     closed = record.close_attempt(verdict.action.value, verdict.because)
     moved = verdict.action is Action.FAILOVER
+    waits = verdict.action is Action.TRY_AGAIN
+    rest = Step.TO_CANCEL if verdict.cancel else Step.NONE
     return replace(
         closed,
         state=verdict.state,
-        step=Step.DECIDED if moved else Step.NONE,
+        step=Step.DECIDED if moved or waits else rest,
+        backoffs=record.backoffs + 1 if waits else 0,
+        pause=verdict.pause,
         retries=record.retries + moved,
         excluded=merge_nodes(record.excluded, *verdict.bad_nodes),
         cause=verdict.because if verdict.bad_nodes else record.cause,
@@ -79,6 +85,11 @@ def step_back(record: Record, because: str) -> Record:
 def is_running(record: Record) -> bool:
     """Whether the record shows its attempt as running: its end has not been written."""
     return record.step is Step.NONE and not record.attempt.outcome
+
+
+def is_unfinished(record: Record) -> bool:
+    """Whether something is left to be done for the record's attempt, which has ended."""
+    return record.step in (Step.HELD, Step.DECIDED, Step.TO_CANCEL)
 
 
 def merge_nodes(*hostlists: str) -> str:

@@ -150,7 +150,7 @@ class JobFacts:
     ``label`` is the name to use in requests: ``ARRAY_TASK`` for an array task, since the bare id of
     an array's first record would hit every task. ``nodes`` and ``excluded`` are hostlists as Slurm
     prints them. ``states`` holds the base state and its flags, such as FAILED and COMPLETING.
-    ``components`` are the ids of a heterogeneous job, the leader's first; ``label`` is the leader's.
+    ``components`` are the ids of a heterogeneous job, leader first; ``label`` is the leader's.
     ``stdout`` is the path of the job's output, with what differs between nodes (``%N``) unresolved.
     """
 

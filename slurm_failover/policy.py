@@ -18,17 +18,17 @@ A verdict is a value. Deciding again over the same facts gives the same value.
 
 from __future__ import annotations
 
-import re
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
 
 from ClusterShell.NodeSet import NodeSet
 
-from slurm_failover.evidence import choose, read_evidence
-from slurm_failover.model import Evidence, JobCause, JobFacts, Limits, NodeFacts
+from slurm_failover.case import Case, gather, nodes_of
+from slurm_failover.model import Evidence, JobFacts, Limits, NodeFacts
 from slurm_failover.optin import OptIn
 from slurm_failover.record import Record, State
+from slurm_failover.refusal import ANYWHERE, refuse_job
 
 
 class Ending(StrEnum):
@@ -44,22 +44,32 @@ class Action(StrEnum):
     """What is done with a held job."""
 
     FAILOVER = "failover"
+    TRY_AGAIN = "try again"
     DENY = "deny"
     EXCEED = "exceed"
 
 
 @dataclass(frozen=True, slots=True)
 class Verdict:
-    """The decision for one end of one job, and one sentence why."""
+    """The decision for one end of one job, and one sentence why.
+
+    ``pause`` is how many seconds the job waits before it is tried again; ``cancel`` says that a
+    job that is not started again is cancelled instead of held.
+    """
 
     action: Action
     state: State
     because: str
     bad_nodes: tuple[str, ...] = ()
+    pause: int = 0
+    cancel: bool = False
 
 
 def read_ending(
-    job: JobFacts, stopped_by_node: bool = False, attempt_nodes: str | None = None
+    job: JobFacts,
+    stopped_by_node: bool = False,
+    attempt_nodes: str | None = None,
+    limits: Limits = ANYWHERE,
 ) -> tuple[Ending, str]:
     """How the attempt ended, with a sentence for the ends that are left alone.
 
@@ -67,7 +77,7 @@ def read_ending(
     and held it; ``attempt_nodes`` are the nodes of this attempt, for the case that Slurm still
     shows the failed node of an earlier one.
     """
-    refusal = refuse_job(job)
+    refusal = refuse_job(job, limits)
     if refusal:
         return Ending.LEFT_ALONE, refusal
     if job.has("FAILED", "OUT_OF_MEMORY"):
@@ -82,30 +92,10 @@ def read_ending(
     return Ending.LEFT_ALONE, f"it ended as {state}, which is not a failure of its own"
 
 
-def refuse_job(job: JobFacts) -> str:
-    """Why Slurm could not requeue this kind of job; empty if it could."""
-    if not job.batch:
-        return "only batch jobs (sbatch) can be failed over"
-    if not job.requeue:
-        return "the job was submitted with --no-requeue"
-    return ""
-
-
 def retry_limit(wish: OptIn | None, limits: Limits) -> int:
     """How many failovers the job gets: the site's limit, or fewer where its owner asked so."""
     asked = wish.retries if wish is not None else None
     return limits.max_retries if asked is None else min(asked, limits.max_retries)
-
-
-@dataclass(frozen=True, slots=True)
-class Case:
-    """All that a decision rests on."""
-
-    record: Record
-    limit: int
-    hardware: tuple[Evidence, ...]
-    internal: tuple[Evidence, ...]
-    unknown: tuple[Evidence, ...]
 
 
 @dataclass(frozen=True, slots=True)
@@ -121,11 +111,27 @@ class Row:
 
 DECISIONS: tuple[Row, ...] = (
     Row(
+        "the job may not be failed over where it would run",
+        lambda case: bool(case.refusal),
+        Action.DENY,
+        State.INTERNALERROR,
+        lambda case: case.refusal,
+    ),
+    Row(
         "a node reports a hardware fault, and no retry is left",
         lambda case: bool(case.hardware) and case.record.retries >= case.limit,
         Action.EXCEED,
         State.MAXRETRIESEXCEEDED,
         lambda case: f"all {case.limit} retries are used; last: {_tell(case.hardware)}",
+    ),
+    Row(
+        "a node reports a hardware fault, and the job asks for that node by name",
+        lambda case: bool(case.hardware) and bool(case.pinned),
+        Action.DENY,
+        State.INTERNALERROR,
+        lambda case: (
+            f"{_tell(case.hardware)}; no healthy nodes: the job asks for {case.pinned} (--nodelist)"
+        ),
     ),
     Row(
         "a node reports a hardware fault",
@@ -140,6 +146,27 @@ DECISIONS: tuple[Row, ...] = (
         Action.DENY,
         State.INTERNALERROR,
         lambda case: f"the fault is the job's own: {_tell(case.internal)}",
+    ),
+    Row(
+        "the job's image can not be fetched, and trying again would not help",
+        lambda case: bool(case.image),
+        Action.DENY,
+        State.IMAGEPULLBACKOFF,
+        lambda case: _tell(case.image),
+    ),
+    Row(
+        "the job's image can not be fetched now, and the site tries no more",
+        lambda case: bool(case.busy) and case.record.backoffs >= case.limits.image_retries,
+        Action.EXCEED,
+        State.IMAGEPULLBACKOFF,
+        lambda case: f"tried {case.record.backoffs + 1} times; last: {_tell(case.busy)}",
+    ),
+    Row(
+        "the job's image can not be fetched now",
+        lambda case: bool(case.busy),
+        Action.TRY_AGAIN,
+        State.IMAGEPULLBACKOFF,
+        lambda case: f"next try in {case.pause} s: {_tell(case.busy)}",
     ),
     Row(
         "a node could not look",
@@ -170,10 +197,17 @@ def decide(
 
     ``silent`` says that some node's Epilog did not end in time.
     """
-    case = _gather(job, record, nodes, limits, silent)
+    case = gather(job, record, nodes, limits, silent)
     row = next(row for row in DECISIONS if row.holds(case))
-    bad = tuple(str(node) for node in NodeSet.fromlist([e.node for e in case.hardware]))
-    return Verdict(row.action, row.state, row.because(case), bad)
+    return Verdict(
+        row.action,
+        row.state,
+        row.because(case),
+        bad_nodes=tuple(str(node) for node in nodes_of(case.hardware)),
+        pause=case.pause if row.action is Action.TRY_AGAIN else 0,
+        cancel=(row.action is Action.DENY and limits.cancel_denied)
+        or (row.action is Action.EXCEED and limits.cancel_exceeded),
+    )
 
 
 def describe_end(job: JobFacts, ending: Ending) -> str:
@@ -187,46 +221,6 @@ def describe_end(job: JobFacts, ending: Ending) -> str:
     if job.exit_signal:
         return f"the program was ended by signal {job.exit_signal}"
     return f"the program ended with exit code {job.exit_code}"
-
-
-def _gather(
-    job: JobFacts, record: Record, nodes: Iterable[NodeFacts], limits: Limits, silent: bool
-) -> Case:
-    entries: list[Evidence] = []
-    for node in nodes:
-        entries += choose(read_evidence(node.name, node.extra), job.job_id, record.attempt.start)
-        entries += _read_node_state(node, job, record, limits)
-    if silent:
-        entries.append(_entry(job, record, JobCause.UNKNOWN, "", "a node's Epilog has not ended"))
-    own = [e for e in entries if e.cause in (JobCause.INTERNAL, JobCause.IMAGE_PULL)]
-    return Case(
-        record=record,
-        limit=min(record.max_retries, limits.max_retries),
-        hardware=tuple(e for e in entries if e.cause is JobCause.HARDWARE),
-        internal=tuple(own),
-        unknown=tuple(e for e in entries if e.cause is JobCause.UNKNOWN),
-    )
-
-
-def _read_node_state(
-    node: NodeFacts, job: JobFacts, record: Record, limits: Limits
-) -> list[Evidence]:
-    """What Slurm itself knows against a node: it is lost, or a trusted tool drained it."""
-    if node.has("DOWN", "FAIL") or node.name == record.lost:
-        return [_entry(job, record, JobCause.HARDWARE, node.name, "Slurm lost the node")]
-    in_time = node.reason_time >= record.attempt.start
-    if node.has("DRAIN") and in_time and _matches(node.reason, limits.trusted_reasons):
-        words = f"drained by another tool: {node.reason}"
-        return [_entry(job, record, JobCause.HARDWARE, node.name, words)]
-    return []
-
-
-def _entry(job: JobFacts, record: Record, cause: JobCause, node: str, because: str) -> Evidence:
-    return Evidence(node, job.job_id, record.attempt.start, cause, because)
-
-
-def _matches(reason: str, patterns: Iterable[str]) -> bool:
-    return any(re.match(pattern, reason) for pattern in patterns)
 
 
 def _tell(entries: Sequence[Evidence]) -> str:

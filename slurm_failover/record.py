@@ -40,6 +40,7 @@ class Step(StrEnum):
     HELD = "held"
     DECIDED = "decided"
     PLACED = "placed"
+    TO_CANCEL = "to cancel"
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,12 +57,18 @@ class Attempt:
 
 @dataclass(frozen=True, slots=True)
 class Record:
-    """The trusted record of one job. ``lost`` is the node that Slurm lost under this attempt."""
+    """The trusted record of one job.
+
+    ``lost`` is the node that Slurm lost under this attempt; ``backoffs`` counts the tries in a row
+    that found no container image, and ``pause`` is how many seconds the next one waits.
+    """
 
     state: State = State.ARMED
     step: Step = Step.NONE
     retries: int = 0
     max_retries: int = 0
+    backoffs: int = 0
+    pause: int = 0
     excluded: str = ""
     lost: str = ""
     cause: str = ""
@@ -147,6 +154,8 @@ def encode_record(record: Record) -> dict[str, Any]:
         "step": record.step.value,
         "retries": record.retries,
         "max": record.max_retries,
+        "backoffs": record.backoffs or "",
+        "pause": record.pause or "",
         "excluded": record.excluded,
         "lost": record.lost,
         "cause": tidy(record.cause),
@@ -174,6 +183,8 @@ def _decode(value: dict[str, Any]) -> Record:
         step=Step(value.get("step", "")),
         retries=_count(value["retries"]),
         max_retries=_count(value["max"]),
+        backoffs=_count(value.get("backoffs", 0)),
+        pause=_count(value.get("pause", 0)),
         excluded=str(value.get("excluded", "")),
         lost=str(value.get("lost", "")),
         cause=str(value.get("cause", "")),

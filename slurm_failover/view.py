@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
 from typing import Any
 
 from ClusterShell.NodeSet import NodeSet
@@ -11,8 +12,10 @@ from slurm_failover.errors import RecordError
 from slurm_failover.evidence import read_evidence
 from slurm_failover.model import JobFacts, Limits, NodeFacts
 from slurm_failover.optin import read_opt_in
-from slurm_failover.policy import refuse_job, retry_limit
-from slurm_failover.record import Attempt, Record, State, read_record, tidy
+from slurm_failover.policy import retry_limit
+from slurm_failover.record import Attempt, Record, State, Step, read_record, tidy
+from slurm_failover.refusal import refuse_job
+from slurm_failover.waiting import explain_wait
 
 OURS = "slurm-failover: "
 _HELD_STATES = (State.INTERNALERROR, State.MAXRETRIESEXCEEDED, State.IMAGEPULLBACKOFF)
@@ -84,13 +87,32 @@ def is_flagged(job: JobFacts) -> bool:
     return read_opt_in(job.comment) is not None or _read(job)[0] is not None
 
 
-def view_job(job: JobFacts, limits: Limits) -> JobView:
-    """What to show of a job."""
+def waits_for_nodes(job: JobFacts) -> bool:
+    """Whether a job was failed over and has not started since."""
+    record, _ = _read(job)
+    waits = record is not None and record.state is State.FAILOVERINPROGRESS
+    return waits and job.has("PENDING") and not job.held
+
+
+def join_components(jobs: Sequence[JobFacts]) -> list[JobFacts]:
+    """The jobs, each heterogeneous one as its leader with the nodes of all its components."""
+    joined = []
+    for job in jobs:
+        own = [other for other in jobs if other.label == job.label] if job.components else [job]
+        nodes = NodeSet.fromlist([other.nodes for other in own if other.nodes])
+        joined += [] if job.is_led else [replace(job, nodes=str(nodes))]
+    return joined
+
+
+def view_job(job: JobFacts, limits: Limits, nodes: Sequence[NodeFacts] = ()) -> JobView:
+    """What to show of a job. ``nodes`` are those of the cluster, for a job that waits for some."""
     record, problem = _read(job)
     wish = read_opt_in(job.comment)
     if record is None and wish is not None:
-        problem = problem or wish.problem or refuse_job(job)
+        problem = problem or wish.problem or refuse_job(job, limits)
         record = None if problem else Record(max_retries=retry_limit(wish, limits))
+    if nodes and waits_for_nodes(job):
+        problem = problem or explain_wait(job, nodes)
     shown = record or Record()
     state = _state_of(job, record)
     slurm_state = _slurm_state(job)
@@ -146,7 +168,8 @@ def _state_of(job: JobFacts, record: Record | None) -> State | None:
         return None
     if record.state is State.FAILOVERINPROGRESS and job.has("RUNNING"):
         return State.RESUMED
-    if record.state in _HELD_STATES and not job.held:
+    under_way = record.step is not Step.NONE and job.has("PENDING", "CANCELLED")
+    if record.state in _HELD_STATES and not (job.held or under_way):
         return State.ARMED
     return record.state
 
@@ -158,8 +181,9 @@ def _slurm_state(job: JobFacts) -> str:
 
 def _display(slurm_state: str, state: State | None) -> str:
     words = slurm_state.replace("_", " ").capitalize()
-    waits = state is State.FAILOVERINPROGRESS or state in _HELD_STATES
-    return f"{words} - {state}" if state and waits and slurm_state == "PENDING" else words
+    waits = state is State.FAILOVERINPROGRESS and slurm_state == "PENDING"
+    stays = state in _HELD_STATES and slurm_state in ("PENDING", "CANCELLED")
+    return f"{words} - {state}" if waits or stays else words
 
 
 def _attempt_as_json(attempt: Attempt) -> dict[str, Any]:

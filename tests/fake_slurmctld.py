@@ -116,9 +116,9 @@ class FakeSlurm:
             job.priority = change.priority
         if change.qos is not None:
             job.qos = change.qos
-        if change.start_now:
+        if change.start_now or change.start_in:
             self._refuse_running(job)
-            job.begin = self.clock
+            job.begin = self.clock + change.start_in
 
     def update_node(self, node: str, change: NodeChange) -> None:
         """See the protocol."""

@@ -7,12 +7,19 @@ import time
 import click
 
 from slurm_failover.errors import NoSuchJob
-from slurm_failover.model import JobFacts, Limits
+from slurm_failover.limits import read_limits
+from slurm_failover.model import JobFacts
 from slurm_failover.render import print_json, print_table
 from slurm_failover.settings import Settings
 from slurm_failover.slurm.client import Slurm
 from slurm_failover.slurm.connect import connect
-from slurm_failover.view import JobView, is_flagged, view_job
+from slurm_failover.view import (
+    JobView,
+    is_flagged,
+    join_components,
+    view_job,
+    waits_for_nodes,
+)
 
 COLUMNS = ("JOBID", "USER", "NAME", "STATE", "RETRIES", "NODES", "EXCLUDED", "CAUSE")
 
@@ -26,10 +33,10 @@ def command(settings: Settings, jobs: tuple[str, ...], as_json: bool) -> None:
 
     With one JOB, its history as well. Jobs that Slurm has forgotten are in `sacct -D`.
     """
-    failover = settings.failover
-    limits = Limits(failover.max_retries, failover.trusted_reasons)
-    found = _find(connect(settings, lambda _: None), jobs)
-    views = [view_job(job, limits) for job in found]
+    slurm, limits = connect(settings, lambda _: None), read_limits(settings)
+    found = join_components(_find(slurm, jobs))
+    nodes = slurm.nodes() if any(waits_for_nodes(job) for job in found) else []
+    views = [view_job(job, limits, nodes) for job in found]
     if as_json:
         print_json([view.as_json() for view in views])
         return

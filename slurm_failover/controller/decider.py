@@ -68,7 +68,7 @@ class Decider:
         """One round over all notes. True if any job came a step further."""
         try:
             jobs = {job.job_id: job for job in self._slurm.jobs([note.label for note in waiting])}
-            ready = [note for note in waiting if self._is_ready(note, jobs.get(note.job_id))]
+            ready = [note for note in waiting if self._is_ready(note, jobs)]
             nodes = self._ask_nodes([jobs[note.job_id] for note in ready if note.job_id in jobs])
         except SlurmUnavailable as error:
             self._say(f"Slurm does not answer, the decision waits: {error}")
@@ -77,10 +77,12 @@ class Decider:
             self._attend(note, jobs.get(note.job_id), nodes)
         return bool(ready)
 
-    def _is_ready(self, note: Note, job: JobFacts | None) -> bool:
-        """Whether the job's nodes are done, or have had their time."""
-        overdue = time.time() - note.since > self._wait_for_nodes
-        return job is None or not job.has("COMPLETING") or overdue
+    def _is_ready(self, note: Note, jobs: dict[int, JobFacts]) -> bool:
+        """Whether the nodes of the job, and of its components, are done or have had their time."""
+        job = jobs.get(note.job_id)
+        ids = job.components or (job.job_id,) if job else ()
+        completing = any(jobs[one].has("COMPLETING") for one in ids if one in jobs)
+        return not completing or time.time() - note.since > self._wait_for_nodes
 
     def _ask_nodes(self, jobs: list[JobFacts]) -> dict[str, NodeFacts]:
         records = [_read_record(job) for job in jobs]
@@ -131,12 +133,12 @@ class Decider:
             change = replace(change, excluded=lifecycle.merge_nodes(job.excluded, decided.excluded))
         self._slurm.update_job(job.label, change)
         self._say(f"job {job.label}: {verdict.action.value}: {verdict.because}")
-        if verdict.action is not Action.FAILOVER:
-            return True
         return self._finish(job, decided)
 
     def _finish(self, job: JobFacts, record: Record) -> bool:
-        """Release and raise a job whose failover is decided."""
+        """Do what the decision asks for: cancel the job, or release and place it."""
+        if record.step is Step.TO_CANCEL and job.held:
+            self._slurm.cancel(job.label)
         if record.step is not Step.DECIDED:
             return True
         taken_over = _whose_hold(job, record) if job.held else ""
@@ -149,8 +151,8 @@ class Decider:
         if job.has("COMPLETING"):
             # Slurm sets the start delay when the job leaves COMPLETING: too early to lift it.
             return False
-        placed = write_both(job, lifecycle.place(record))
-        self._slurm.update_job(job.label, self._placement.raise_job(placed))
+        change = write_both(job, lifecycle.place(record))
+        self._slurm.update_job(job.label, self._placement.place(change, record))
         return True
 
     def _write(self, job: JobFacts, record: Record) -> None:

@@ -11,30 +11,34 @@ from slurm_failover.controller.notes import Note, Notes
 from slurm_failover.evidence import choose, read_evidence
 from slurm_failover.model import JobFacts, Limits
 from slurm_failover.optin import read_opt_in
-from slurm_failover.policy import Ending, describe_end, read_ending, refuse_job, retry_limit
+from slurm_failover.policy import Ending, describe_end, read_ending, retry_limit
 from slurm_failover.record import (
     Record,
-    Step,
     read_record,
     write_mirror,
     write_record,
     write_refusal,
 )
+from slurm_failover.refusal import refuse_job
 from slurm_failover.slurm.client import JobChange, Slurm
 
 Say = Callable[[str], None]
 
 
-def record_start(slurm: Slurm, limits: Limits, job_id: str, option: str | None, say: Say) -> None:
+def record_start(
+    slurm: Slurm, limits: Limits, job_id: str, option: str | None, say: Say, *, nodes: str = ""
+) -> None:
     """Record that an attempt of a flagged job starts; an unflagged job is left as it is.
 
-    ``option`` is the value of ``sbatch --failover`` where it was used.
+    ``option`` is the value of ``sbatch --failover`` where it was used. ``nodes`` are the attempt's,
+    where Slurm shows those of one component only.
     """
     job = slurm.job(job_id)
+    job = replace(job, nodes=nodes or job.nodes)
     wish = read_opt_in(job.comment, option)
     if wish is None:
         return
-    refusal = wish.problem or refuse_job(job)
+    refusal = wish.problem or refuse_job(job, limits)
     if refusal:
         say(f"job {job.label}: failover is off: {refusal}")
         comment = write_refusal(job.comment, refusal)
@@ -71,8 +75,9 @@ def hold_end(
     old = read_record(job.admin_comment)
     record = lifecycle.start_attempt(job, old, retry_limit(wish, limits))
     if not lifecycle.is_running(record):
-        return record.step in (Step.HELD, Step.DECIDED)
-    ending, why = read_ending(job, _stopped_by_node(slurm, job, record), record.attempt.nodes)
+        return lifecycle.is_unfinished(record)
+    stopped = _stopped_by_node(slurm, job, record)
+    ending, why = read_ending(job, stopped, record.attempt.nodes, limits)
     if ending is Ending.LEFT_ALONE:
         say(f"job {job.label} is left alone: {why}")
         return False
@@ -105,8 +110,10 @@ def _stopped_by_node(slurm: Slurm, job: JobFacts, record: Record) -> bool:
     """Whether a node of the attempt wrote that it requeued and held the job."""
     if not (job.has("PENDING") and job.has("SPECIAL_EXIT")):
         return False
+    ids = job.components or (job.job_id,)
     return any(
         entry.requeued
         for node in slurm.nodes(record.attempt.nodes)
-        for entry in choose(read_evidence(node.name, node.extra), job.job_id, job.start)
+        for job_id in ids
+        for entry in choose(read_evidence(node.name, node.extra), job_id, job.start)
     )

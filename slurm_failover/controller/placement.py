@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 
+from slurm_failover.record import Record
 from slurm_failover.slurm.client import TOP_PRIORITY, JobChange
 
 
@@ -15,12 +16,15 @@ class Placement:
     nice: int = 100000
     qos: str = ""
 
-    def raise_job(self, change: JobChange) -> JobChange:
-        """``change`` with the raised priority, and without Slurm's delay after a requeue.
+    def place(self, change: JobChange, record: Record) -> JobChange:
+        """``change`` with what brings the job of ``record`` to its start.
 
-        Slurm lets a requeued job wait for 121 s; StartTime=now lifts that once the job has left
-        COMPLETING (seen on 24.11.5 and 26.05.5).
+        A job that is tried again waits for its pause, in no better place than before. Any other
+        gets the raised priority: Slurm lets a requeued job wait for 121 s; StartTime=now lifts that
+        once the job has left COMPLETING (seen on 24.11.5 and 26.05.5).
         """
+        if record.pause:
+            return replace(change, start_in=record.pause)
         return replace(
             change,
             start_now=True,

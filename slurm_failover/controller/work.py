@@ -9,9 +9,11 @@ from slurm_failover.controller.endings import hold_end, record_start
 from slurm_failover.controller.notes import Note, Notes
 from slurm_failover.controller.placement import Placement
 from slurm_failover.errors import RecordError
-from slurm_failover.model import JobFacts, Limits
+from slurm_failover.lifecycle import is_unfinished
+from slurm_failover.limits import read_limits
+from slurm_failover.model import JobFacts
 from slurm_failover.policy import Ending
-from slurm_failover.record import Record, Step, read_record
+from slurm_failover.record import Record, read_record
 from slurm_failover.settings import Settings
 from slurm_failover.slurm.connect import connect
 
@@ -21,18 +23,29 @@ Say = Callable[[str], None]
 
 def note_start(environment: Environment, settings: Settings, say: Say) -> None:
     """PrologSlurmctld: record the attempt of a flagged job."""
+    if _is_led(environment):
+        return
     job_id, option = environment["SLURM_JOB_ID"], environment.get("SPANK_FAILOVER")
-    record_start(connect(settings, say), _limits(settings), job_id, option, say)
+    record_start(
+        connect(settings, say),
+        read_limits(settings),
+        job_id,
+        nodes=_nodes(environment),
+        option=option,
+        say=say,
+    )
 
 
 def note_end(environment: Environment, settings: Settings, say: Say) -> bool:
     """EpilogSlurmctld: hold a flagged job that failed. True if a decision is due."""
+    if _is_led(environment):
+        return False
     return hold_end(
         connect(settings, say),
         _open_notes(settings),
-        _limits(settings),
+        read_limits(settings),
         environment["SLURM_JOB_ID"],
-        nodes=environment.get("SLURM_JOB_NODELIST", ""),
+        nodes=_nodes(environment),
         start=float(environment.get("SLURM_JOB_START_TIME", 0)),
         option=environment.get("SPANK_FAILOVER"),
         say=say,
@@ -55,10 +68,23 @@ def reconcile(settings: Settings, say: Say) -> int:
     return waiting
 
 
+def _is_led(environment: Environment) -> bool:
+    """Whether this is a later component of a heterogeneous job: what is done to its leader, Slurm
+    does to all (seen on 24.11.5).
+    """
+    return environment.get("SLURM_HET_JOB_OFFSET", "0") != "0"
+
+
+def _nodes(environment: Environment) -> str:
+    """The attempt's nodes, those of all components of a heterogeneous job."""
+    alone = environment.get("SLURM_JOB_NODELIST", "")
+    return environment.get("SLURM_HET_JOB_NODELIST") or alone
+
+
 def _find_unfinished(job: JobFacts, say: Say) -> Note | None:
     """A note for a pending job whose handling was interrupted after its record was written."""
-    record = _read_record(job, say)
-    if record is None or record.step not in (Step.HELD, Step.DECIDED) or not job.has("PENDING"):
+    record = None if job.is_led else _read_record(job, say)
+    if record is None or not is_unfinished(record) or not job.has("PENDING"):
         return None
     return Note(job.job_id, job.label, Ending.STOPPED_BY_NODE, record)
 
@@ -76,7 +102,7 @@ def _decider(settings: Settings, notes: Notes, say: Say) -> Decider:
     return Decider(
         connect(settings, say),
         notes,
-        limits=_limits(settings),
+        limits=read_limits(settings),
         placement=Placement(priority.method, priority.nice, priority.qos),
         wait_for_nodes=settings.failover.wait_for_nodes,
         say=say,
@@ -87,8 +113,3 @@ def _open_notes(settings: Settings) -> Notes:
     notes = Notes(settings.state.directory)
     notes.open()
     return notes
-
-
-def _limits(settings: Settings) -> Limits:
-    failover = settings.failover
-    return Limits(failover.max_retries, failover.trusted_reasons)

@@ -17,7 +17,8 @@ class JobChange:
     """The fields of a job to be set in one request; None leaves a field as it is.
 
     Slurm applies them in an order of its own up to the first error, so a change can be half made
-    and must be fit to be made again.
+    and must be fit to be made again. ``start_now`` lifts the delay of a start, and
+    ``start_in`` sets one of so many seconds.
     """
 
     comment: str | None = None
@@ -27,14 +28,18 @@ class JobChange:
     nice: int | None = None
     qos: str | None = None
     start_now: bool = False
+    start_in: int = 0
 
 
 @dataclass(frozen=True, slots=True)
 class NodeChange:
-    """The fields of a node to be set in one request. ``drain`` is the reason of a new drain."""
+    """The fields of a node to be set in one request. ``drain`` is the reason of a new drain, and
+    ``resume`` lifts the one there is.
+    """
 
     drain: str | None = None
     extra: str | None = None
+    resume: bool = False
 
 
 class Slurm(Protocol):
@@ -70,6 +75,14 @@ class Slurm(Protocol):
 
     def release(self, label: str) -> None:
         """Release a held job. This drops a raised priority."""
+        ...
+
+    def cancel(self, label: str) -> None:
+        """Cancel a pending job. Done already is success."""
+        ...
+
+    def signal(self, label: str, name: str, *, batch_only: bool) -> None:
+        """Send a signal to the steps of a running job, or to its batch script alone."""
         ...
 
     def update_job(self, label: str, change: JobChange) -> None:

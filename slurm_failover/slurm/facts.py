@@ -8,6 +8,8 @@ from __future__ import annotations
 
 from typing import Any
 
+from ClusterShell.RangeSet import RangeSet, RangeSetParseError
+
 from slurm_failover.errors import SlurmError
 from slurm_failover.model import JobFacts, NodeFacts
 
@@ -47,6 +49,11 @@ def read_job(raw: Any) -> JobFacts:
         held=raw.get("hold") is True,
         priority=_number(raw.get("priority")),
         gres_detail=_texts(raw.get("gres_detail")),
+        node_count=_number(raw.get("node_count")),
+        components=_components(raw),
+        federation=_text(raw, "federation_origin"),
+        stdout=_text(raw, "standard_output"),
+        batch_host=_text(raw, "batch_host"),
     )
 
 
@@ -61,14 +68,26 @@ def read_node(raw: Any) -> NodeFacts:
         reason=_text(raw, "reason"),
         reason_time=float(_number(raw.get("reason_changed_at"))),
         extra=_text(raw, "extra"),
+        partitions=_texts(raw.get("partitions")),
     )
 
 
 def _label(raw: dict[str, Any], job_id: int) -> str:
+    if leader := _number(raw.get("het_job_id")):
+        return str(leader)
     array, task = _number(raw.get("array_job_id")), raw.get("array_task_id")
     if not array or not isinstance(task, dict) or task.get("set") is not True:
         return str(job_id)
     return f"{array}_{_number(task)}"
+
+
+def _components(raw: dict[str, Any]) -> tuple[int, ...]:
+    """The ids of a heterogeneous job; Slurm writes them as ``4-5,7``."""
+    text = _text(raw, "het_job_id_set")
+    try:
+        return tuple(map(int, RangeSet(text))) if text else ()
+    except RangeSetParseError:
+        return ()
 
 
 def _object(raw: dict[str, Any], key: str) -> dict[str, Any]:

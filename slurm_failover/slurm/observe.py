@@ -48,6 +48,15 @@ class Observer:
         """See the protocol."""
         self._tell(f"would release job {label}")
 
+    def cancel(self, label: str) -> None:
+        """See the protocol."""
+        self._tell(f"would cancel job {label}")
+
+    def signal(self, label: str, name: str, *, batch_only: bool) -> None:
+        """See the protocol."""
+        whom = "batch script" if batch_only else "steps"
+        self._tell(f"would send {name} to the {whom} of job {label}")
+
     def update_job(self, label: str, change: JobChange) -> None:
         """See the protocol."""
         self._tell(f"would update job {label}: {_describe(change)}")

@@ -59,7 +59,9 @@ class Scontrol:
 
     def jobs_on(self, node: str) -> list[JobFacts]:
         """See the protocol."""
-        answer = self._read("squeue", JSON, "--states=RUNNING,COMPLETING", "--nodelist", node)
+        answer = self._read(
+            "squeue", JSON, "--states=RUNNING,SUSPENDED,COMPLETING", "--nodelist", node
+        )
         return [read_job(job) for job in answer.get("jobs", [])]
 
     def nodes(self, names: str = "") -> list[NodeFacts]:
@@ -84,6 +86,15 @@ class Scontrol:
         """See the protocol."""
         self._run("scontrol", "release", label)
 
+    def cancel(self, label: str) -> None:
+        """See the protocol."""
+        self._run("scancel", "--quiet", label)
+
+    def signal(self, label: str, name: str, *, batch_only: bool) -> None:
+        """See the protocol."""
+        whom = ["--batch"] if batch_only else []
+        self._run("scancel", f"--signal={name}", *whom, label)
+
     def update_job(self, label: str, change: JobChange) -> None:
         """See the protocol."""
         named = {
@@ -91,7 +102,7 @@ class Scontrol:
             "QOS": change.qos,
             "Nice": change.nice,
             "Priority": change.priority,
-            "StartTime": "now" if change.start_now else None,
+            "StartTime": _start_time(change),
             "AdminComment": change.admin_comment,
             "Comment": change.comment,
         }
@@ -100,7 +111,7 @@ class Scontrol:
     def update_node(self, node: str, change: NodeChange) -> None:
         """See the protocol."""
         named = {
-            "State": "DRAIN" if change.drain is not None else None,
+            "State": "RESUME" if change.resume else "DRAIN" if change.drain is not None else None,
             "Reason": change.drain,
             "Extra": change.extra,
         }
@@ -147,6 +158,12 @@ class Scontrol:
         if done.returncode != 0:
             raise _explain(program, os.fsdecode(done.stderr) + os.fsdecode(done.stdout))
         return os.fsdecode(done.stdout)
+
+
+def _start_time(change: JobChange) -> str | None:
+    if change.start_in:
+        return f"now+{change.start_in}"
+    return "now" if change.start_now else None
 
 
 def _assign(named: dict[str, Any]) -> list[str]:

@@ -1,0 +1,95 @@
+"""All that a decision rests on, gathered from the job, its record and its nodes. Pure."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable
+from dataclasses import dataclass
+
+from ClusterShell.NodeSet import NodeSet
+
+from slurm_failover.evidence import choose, read_evidence
+from slurm_failover.model import Evidence, JobCause, JobFacts, Limits, NodeFacts
+from slurm_failover.record import Record
+from slurm_failover.refusal import refuse_job
+
+
+@dataclass(frozen=True, slots=True)
+class Case:
+    """All that a decision rests on.
+
+    ``pinned`` are the faulty nodes that the job asks for by name, so that it can run nowhere else.
+    """
+
+    record: Record
+    limits: Limits
+    limit: int
+    refusal: str
+    pinned: str
+    hardware: tuple[Evidence, ...]
+    internal: tuple[Evidence, ...]
+    image: tuple[Evidence, ...]
+    busy: tuple[Evidence, ...]
+    unknown: tuple[Evidence, ...]
+
+    @property
+    def pause(self) -> int:
+        """Seconds before the next try: they double, up to the site's limit."""
+        longest = self.limits.image_longest_wait
+        doubled = self.limits.image_first_wait << min(self.record.backoffs, 20)
+        return min(doubled, longest)
+
+
+def gather(
+    job: JobFacts, record: Record, nodes: Iterable[NodeFacts], limits: Limits, silent: bool
+) -> Case:
+    """What job, record and nodes say. ``silent`` says that an Epilog has not ended in time."""
+    entries: list[Evidence] = []
+    for node in nodes:
+        found = read_evidence(node.name, node.extra)
+        for job_id in job.components or (job.job_id,):
+            entries += choose(found, job_id, record.attempt.start)
+        entries += _read_node_state(node, job, record, limits)
+    if silent:
+        entries.append(_entry(job, record, JobCause.UNKNOWN, "", "a node's Epilog has not ended"))
+    by_cause = {cause: tuple(e for e in entries if e.cause is cause) for cause in JobCause}
+    images = by_cause[JobCause.IMAGE_PULL]
+    hardware = by_cause[JobCause.HARDWARE]
+    return Case(
+        record=record,
+        limits=limits,
+        limit=min(record.max_retries, limits.max_retries),
+        refusal=refuse_job(job, limits),
+        pinned=str(nodes_of(hardware) & NodeSet(job.required)),
+        hardware=hardware,
+        internal=by_cause[JobCause.INTERNAL],
+        image=tuple(e for e in images if not e.passing),
+        busy=tuple(e for e in images if e.passing),
+        unknown=by_cause[JobCause.UNKNOWN],
+    )
+
+
+def nodes_of(entries: Iterable[Evidence]) -> NodeSet:
+    """The nodes that the entries speak of."""
+    return NodeSet.fromlist([entry.node for entry in entries])
+
+
+def _read_node_state(
+    node: NodeFacts, job: JobFacts, record: Record, limits: Limits
+) -> list[Evidence]:
+    """What Slurm itself knows against a node: it is lost, or a trusted tool drained it."""
+    if node.has("DOWN", "FAIL") or node.name == record.lost:
+        return [_entry(job, record, JobCause.HARDWARE, node.name, "Slurm lost the node")]
+    in_time = node.reason_time >= record.attempt.start
+    if node.has("DRAIN") and in_time and _matches(node.reason, limits.trusted_reasons):
+        words = f"drained by another tool: {node.reason}"
+        return [_entry(job, record, JobCause.HARDWARE, node.name, words)]
+    return []
+
+
+def _entry(job: JobFacts, record: Record, cause: JobCause, node: str, because: str) -> Evidence:
+    return Evidence(node, job.job_id, record.attempt.start, cause, because)
+
+
+def _matches(reason: str, patterns: Iterable[str]) -> bool:
+    return any(re.match(pattern, reason) for pattern in patterns)

@@ -1,0 +1,38 @@
+"""Which jobs are never failed over, however they are flagged. Pure."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from fnmatch import fnmatchcase
+
+from slurm_failover.model import JobFacts, Limits
+
+ANYWHERE = Limits()
+"""No place is refused."""
+
+
+REFUSALS: tuple[Callable[[JobFacts, Limits], str], ...] = (
+    lambda job, limits: "" if job.batch else "only batch jobs (sbatch) can be failed over",
+    lambda job, limits: "" if job.requeue else "the job was submitted with --no-requeue",
+    lambda job, limits: (
+        "jobs of a federation can not be failed over: each cluster sees its own part only"
+        if job.federation
+        else ""
+    ),
+    lambda job, limits: _needs_on_demand("partition", job.partition, limits.spot_partitions),
+    lambda job, limits: _needs_on_demand("QOS", job.qos, limits.spot_qos),
+)
+"""What makes a flagged job one that is not failed over: each gives the sentence, or nothing."""
+
+
+def refuse_job(job: JobFacts, limits: Limits = ANYWHERE) -> str:
+    """Why this kind of job is not failed over; empty if it is."""
+    return next((words for refuse in REFUSALS if (words := refuse(job, limits))), "")
+
+
+def _needs_on_demand(kind: str, names: str, globs: Iterable[str]) -> str:
+    """Of several partitions Slurm may choose any: none may be spot."""
+    for name in names.split(","):
+        if any(fnmatchcase(name, glob) for glob in globs):
+            return f'job failover needs on-demand resources: {kind} "{name}" is spot or preemptible'
+    return ""
