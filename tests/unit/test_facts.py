@@ -1,0 +1,102 @@
+"""Slurm's JSON as the live releases send it."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from slurm_failover.errors import SlurmError
+from slurm_failover.slurm.facts import read_job, read_node
+
+
+def number(value: int, is_set: bool = True) -> dict[str, Any]:
+    return {"set": is_set, "infinite": False, "number": value}
+
+
+JOB: dict[str, Any] = {
+    "job_id": 12,
+    "name": "train",
+    "user_name": "alice",
+    "partition": "gpu",
+    "qos": "normal",
+    "job_state": ["FAILED", "COMPLETING"],
+    "state_reason": "NonZeroExitCode",
+    "comment": "failover",
+    "admin_comment": "x",
+    "nodes": "n[1-2]",
+    "excluded_nodes": "n3",
+    "required_nodes": "",
+    "failed_node": "n1",
+    "restart_cnt": 1,
+    "start_time": number(1_700_000_000),
+    "end_time": number(1_700_000_100),
+    "eligible_time": number(1_699_999_999),
+    "exit_code": {
+        "status": ["ERROR"],
+        "return_code": number(3),
+        "signal": {"id": number(9), "name": "KILL"},
+    },
+    "batch_flag": True,
+    "requeue": True,
+    "hold": False,
+    "priority": number(4294967293),
+    "array_job_id": number(0),
+    "array_task_id": number(0, is_set=False),
+    "gres_detail": ["gpu:2(IDX:0-1)"],
+}
+
+
+def test_a_job_is_read_with_all_that_a_decision_needs() -> None:
+    job = read_job(JOB)
+    assert (job.job_id, job.label, job.user, job.name) == (12, "12", "alice", "train")
+    assert job.states == {"FAILED", "COMPLETING"}
+    assert (job.nodes, job.excluded, job.failed_node) == ("n[1-2]", "n3", "n1")
+    assert (job.start, job.end, job.eligible) == (1_700_000_000.0, 1_700_000_100.0, 1_699_999_999.0)
+    assert (job.exit_code, job.exit_signal, job.restarts) == (3, 9, 1)
+    assert (job.batch, job.requeue, job.held, job.priority) == (True, True, False, 4294967293)
+    assert job.gres_detail == ("gpu:2(IDX:0-1)",)
+
+
+def test_an_array_task_is_named_by_its_array() -> None:
+    assert read_job(JOB | {"array_job_id": number(12), "array_task_id": number(0)}).label == "12_0"
+
+
+def test_a_job_that_was_an_array_but_has_no_task_yet_keeps_its_own_name() -> None:
+    assert read_job(JOB | {"array_job_id": number(12)}).label == "12"
+
+
+def test_a_number_that_is_not_set_is_neutral_and_a_bare_one_counts() -> None:
+    assert read_job(JOB | {"start_time": number(5, is_set=False)}).start == 0
+    assert read_job(JOB | {"start_time": 5}).start == 5
+
+
+def test_missing_fields_are_neutral_and_never_a_yes() -> None:
+    job = read_job({"job_id": 12})
+    assert (job.batch, job.requeue, job.held) == (False, False, False)
+    assert job.states == frozenset()
+
+
+@pytest.mark.parametrize("raw", [None, 5, [], {}, {"job_id": 0}, {"job_id": "12"}])
+def test_what_has_no_id_is_no_job(raw: Any) -> None:
+    with pytest.raises(SlurmError):
+        read_job(raw)
+
+
+def test_a_node_is_read_with_reason_and_extra() -> None:
+    raw = {
+        "name": "n1",
+        "state": ["IDLE", "DRAIN"],
+        "reason": "why",
+        "reason_changed_at": number(7),
+        "extra": "{}",
+    }
+    node = read_node(raw)
+    assert (node.name, node.reason, node.reason_time, node.extra) == ("n1", "why", 7.0, "{}")
+    assert node.has("DRAIN")
+
+
+@pytest.mark.parametrize("raw", [None, {}, {"name": ""}, {"name": 5}])
+def test_what_has_no_name_is_no_node(raw: Any) -> None:
+    with pytest.raises(SlurmError):
+        read_node(raw)
