@@ -71,6 +71,13 @@ def _epilog_slurmctld(settings: Settings, say: Say) -> bool:
     return False
 
 
+def _watch(settings: Settings, say: Say) -> bool:
+    from slurm_failover.node.watch import watch_node
+
+    watch_node(settings, say, __file__)
+    return False
+
+
 def _decide(settings: Settings, say: Say) -> bool:
     from slurm_failover.controller.work import decide_waiting
 
@@ -110,6 +117,7 @@ HOOKS: dict[str, Callable[[Settings, Say], bool]] = {
     "prolog_slurmctld": _prolog_slurmctld,
     "epilog_slurmctld": _epilog_slurmctld,
     "decide": _decide,
+    "watch": _watch,
 }
 
 if __name__ == "__main__":

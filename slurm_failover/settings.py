@@ -171,6 +171,19 @@ class NodeSettings:
 
 
 @dataclass(frozen=True, slots=True)
+class WatchSettings:
+    """The resident watcher, where a site runs it."""
+
+    interval: int = setting(
+        120,
+        "Seconds between two looks at what never reaches the kernel's log: NVML, sysfs and, at its "
+        "own cadence, the BMC.",
+        at_least=5,
+        at_most=3600,
+    )
+
+
+@dataclass(frozen=True, slots=True)
 class SlurmSettings:
     """How Slurm is asked."""
 
@@ -209,5 +222,6 @@ class Settings:
     gpu: GpuThresholds = field(default_factory=GpuThresholds)
     machine: MachineThresholds = field(default_factory=MachineThresholds)
     nodes: NodeSettings = field(default_factory=NodeSettings)
+    watch: WatchSettings = field(default_factory=WatchSettings)
     slurm: SlurmSettings = field(default_factory=SlurmSettings)
     state: StateSettings = field(default_factory=StateSettings)

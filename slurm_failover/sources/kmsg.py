@@ -64,24 +64,21 @@ def sequence(raw: bytes) -> int:
     return int(fields[1]) if len(fields) == 3 and fields[1].isdigit() else -1
 
 
-def _records(path: str) -> list[bytes]:
+def open_log(path: str) -> int:
+    """A handle on a log, to be read without waiting. Raises SourceUnreadable."""
     try:
-        handle = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)
+        return os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)
     except OSError as error:
         raise SourceUnreadable(
             f"the kernel log {path} can not be read: {error.strerror}; "
             "set [sources] kmsg, or run as root"
         ) from error
-    try:
-        if stat.S_ISCHR(os.fstat(handle).st_mode):
-            return _read_device(handle)
-        return _split(_read_stream(handle))
-    finally:
-        os.close(handle)
 
 
-def _read_device(handle: int) -> list[bytes]:
-    """Each read gives one record; EPIPE says that the oldest were overwritten meanwhile."""
+def read_device(handle: int) -> list[bytes]:
+    """The records that /dev/kmsg holds. Each read gives one; EPIPE says that the oldest were
+    overwritten meanwhile. Raises SourceUnreadable.
+    """
     records: list[bytes] = []
     while True:
         try:
@@ -97,7 +94,8 @@ def _read_device(handle: int) -> list[bytes]:
         records.append(raw)
 
 
-def _read_stream(handle: int) -> bytes:
+def read_stream(handle: int) -> bytes:
+    """What a file or FIFO holds from here on. Raises SourceUnreadable."""
     chunks: list[bytes] = []
     while True:
         try:
@@ -112,7 +110,8 @@ def _read_stream(handle: int) -> bytes:
     return b"".join(chunks)
 
 
-def _split(raw: bytes) -> list[bytes]:
+def split(raw: bytes) -> list[bytes]:
+    """The records in a text of many: a line that begins with a blank goes on the one before."""
     records: list[bytes] = []
     for line in raw.split(b"\n"):
         if line[:1] == b" " and records:
@@ -120,3 +119,13 @@ def _split(raw: bytes) -> list[bytes]:
         elif line:
             records.append(line + b"\n")
     return records
+
+
+def _records(path: str) -> list[bytes]:
+    handle = open_log(path)
+    try:
+        if stat.S_ISCHR(os.fstat(handle).st_mode):
+            return read_device(handle)
+        return split(read_stream(handle))
+    finally:
+        os.close(handle)
