@@ -93,6 +93,23 @@ class FakeSlurm:
         job.hold, job.special = "", False
         job.priority = DEFAULT_PRIORITY - job.nice
 
+    def cancel(self, label: str) -> None:
+        """See the protocol; scancel by anyone. A job that completes after a requeue ends too."""
+        self.calls.append("cancel")
+        job = self._find(label)
+        if job.state == "RUNNING":
+            self._end(job, "CANCELLED")
+        elif job.state == "PENDING":
+            job.state, job.special, job.hold = "CANCELLED", False, ""
+
+    def signal(self, label: str, name: str, *, batch_only: bool) -> None:
+        """See the protocol."""
+        self.calls.append("signal")
+        job = self._find(label)
+        if job.state != "RUNNING":
+            raise SlurmError("Job/step already completing or completed")
+        job.signals.append((name, batch_only))
+
     def update_job(self, label: str, change: JobChange) -> None:
         """See the protocol. Fields are set in Slurm's order, up to the first error."""
         self.calls.append("update_job")
@@ -125,7 +142,9 @@ class FakeSlurm:
         self.calls.append("update_node")
         if node not in self._nodes:
             raise SlurmError("Invalid node name specified")
-        if change.drain is not None:
+        if change.resume:
+            self.resume(node)
+        elif change.drain is not None:
             self.drain(node, change.drain)
         if change.extra is not None:
             self._nodes[node].extra = change.extra
@@ -173,14 +192,6 @@ class FakeSlurm:
         job = self._find(label)
         self._end(job, state or ("FAILED" if code or signal else "COMPLETED"))
         job.exit_code, job.exit_signal = code, signal
-
-    def cancel(self, label: str) -> None:
-        """scancel: a job that waits for its nodes after a requeue is not started again."""
-        job = self._find(label)
-        if job.state == "RUNNING":
-            self._end(job, "CANCELLED")
-        elif job.state == "PENDING":
-            job.state, job.special, job.hold = "CANCELLED", False, ""
 
     def requeue(self, label: str) -> None:
         """An administrator or the owner requeues a running job."""

@@ -40,6 +40,7 @@ class FakeJob:
     end: int = 0
     exit_code: int = 0
     exit_signal: int = 0
+    signals: list[tuple[str, bool]] = field(default_factory=list)
 
     @property
     def completing(self) -> bool:

@@ -53,9 +53,6 @@ class World(Protocol):
     def hold_as_admin(self, label: str) -> None:
         """``scontrol hold`` by root."""
 
-    def resume(self, node: str) -> None:
-        """An administrator resumes a node."""
-
     def lose(self, label: str) -> str:
         """The job's node stops answering, and Slurm has noticed; the node's name."""
 
@@ -180,6 +177,18 @@ class SlurmContract:
             world.slurm.release(label)
         with pytest.raises(SlurmError):
             world.slurm.update_job(label, JobChange(start_now=True))
+
+    def test_cancelling_twice_is_no_error(self, world: World) -> None:
+        label = world.submit(held=True)
+        world.slurm.cancel(label)
+        world.slurm.cancel(label)
+        assert world.slurm.job(label).states == {"CANCELLED"}
+
+    def test_a_start_can_be_put_off(self, world: World) -> None:
+        label = world.submit(held=True)
+        world.slurm.release(label)
+        world.slurm.update_job(label, JobChange(start_in=500))
+        assert 400 < world.slurm.job(label).eligible - world.now() <= 501
 
     def test_requeueing_a_cancelled_job_revives_it_so_nobody_may_ask(self, world: World) -> None:
         label = world.run()
@@ -365,7 +374,7 @@ class SlurmContract:
 
     def test_a_resume_clears_the_reason_and_keeps_the_extra(self, world: World) -> None:
         world.slurm.update_node("n2", NodeChange(drain="why", extra='{"x":1}'))
-        world.resume("n2")
+        world.slurm.update_node("n2", NodeChange(resume=True))
         node = world.slurm.nodes("n2")[0]
         assert (node.has("DRAIN"), node.reason, node.extra) == (False, "", '{"x":1}')
 

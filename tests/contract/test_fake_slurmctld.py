@@ -57,9 +57,6 @@ class FakeWorld:
     def hold_as_admin(self, label: str) -> None:
         self.slurm.hold_as_admin(label)
 
-    def resume(self, node: str) -> None:
-        self.slurm.resume(node)
-
     def lose(self, label: str) -> str:
         node = self.slurm.peek(label).nodes[0]
         self.slurm.lose_node(node)

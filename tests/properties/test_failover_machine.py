@@ -13,7 +13,7 @@ from collections import defaultdict
 from typing import Any
 
 from ClusterShell.NodeSet import NodeSet
-from failover_world import House, Trouble, judgement
+from failover_world import FINDINGS, House, Trouble
 from fake_slurmctld import ADMIN_HOLD, USER_HOLD, FakeSlurm
 from fake_state import FakeJob
 from hypothesis import note, settings
@@ -21,19 +21,13 @@ from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, rule
 
 from slurm_failover.embed import MARK
-from slurm_failover.model import JobCause, Limits, NodeAction
+from slurm_failover.model import Limits, NodeAction
 from slurm_failover.record import Record, State, Step, read_record
 
 LIMIT = 2
 NODES = [f"n{number}" for number in range(1, 10)]
 TOOL = "nhc: the disk is full"
 FOREIGN = ["", "kept as it is", '{"APS": {"a": 1}, "b": "\\u00fc"}', "{ not JSON", "ü [x]"]
-FINDINGS = {
-    "hardware": judgement(JobCause.HARDWARE, NodeAction.DRAIN),
-    "internal": judgement(JobCause.INTERNAL),
-    "internal, reboot": judgement(JobCause.INTERNAL, NodeAction.REBOOT),
-    "unknown": judgement(JobCause.UNKNOWN),
-}
 KINDS = ["none", "killed_before", "killed_after", "lost_before", "lost_after"]
 INTERVENTIONS = [
     "cancel",

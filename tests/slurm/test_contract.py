@@ -126,9 +126,6 @@ class LiveWorld:
     def hold_as_admin(self, label: str) -> None:
         self._cluster.check(CONTROLLER, ["scontrol", "hold", label])
 
-    def resume(self, node: str) -> None:
-        self._cluster.check(CONTROLLER, ["scontrol", "update", f"NodeName={node}", "State=RESUME"])
-
     def lose(self, label: str) -> str:
         node = self._job(label).nodes
         self._cluster.kill_daemon(node, "slurmd")

@@ -86,12 +86,20 @@ class Clock:
         return float(self._slurm.clock)
 
 
-def judgement(cause: JobCause, node: NodeAction = NodeAction.NONE, text: str = "") -> Judgement:
+def judgement(cause: JobCause, node: NodeAction = NodeAction.NONE) -> Judgement:
     """What a node's look may come to."""
     klass = FaultClass.HARDWARE if cause is JobCause.HARDWARE else FaultClass.INTERNAL
-    because = text or f"a fault of kind {cause.value}"
+    because = f"a fault of kind {cause.value}"
     root = Event(kind="xid", klass=klass, scope=Scope.NODE, rule="xid-79", because=because)
     return Judgement(cause, node, because, root)
+
+
+FINDINGS = {
+    "hardware": judgement(JobCause.HARDWARE, NodeAction.DRAIN),
+    "internal": judgement(JobCause.INTERNAL),
+    "internal, reboot": judgement(JobCause.INTERNAL, NodeAction.REBOOT),
+    "unknown": judgement(JobCause.UNKNOWN),
+}
 
 
 class House:

@@ -1,0 +1,325 @@
+"""From a held job to its verdict, and to the start on other nodes."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+from failover_world import FINDINGS, WAIT_FOR_NODES, House, Trouble
+from fake_slurmctld import ADMIN_HOLD, USER_HOLD, FakeSlurm
+
+from slurm_failover import files
+from slurm_failover.model import Limits
+from slurm_failover.record import Record, State, Step, read_record
+from slurm_failover.slurm.client import TOP_PRIORITY
+
+
+class Story:
+    """One or more flagged jobs from their start to what becomes of them."""
+
+    def __init__(self, folder: Path, limits: Limits) -> None:
+        self.slurm = FakeSlurm()
+        self.house = House(self.slurm, str(folder), limits)
+
+    def start(self, comment: str = "failover", size: int = 1) -> str:
+        label = self.slurm.submit(comment, size=size)
+        self.restart(label)
+        return label
+
+    def restart(self, label: str) -> None:
+        assert label in self.slurm.schedule()
+        self.house.start_hook(label)
+
+    def fail(self, label: str, found: str = "hardware", *faulty: str) -> None:
+        """The program fails; ``faulty`` nodes, or the first one, find something in its window."""
+        job = self.slurm.peek(label)
+        self.slurm.finish(label, code=1)
+        self.house.end_hook(label, job.start, ",".join(job.nodes))
+        for name in faulty or job.nodes[:1]:
+            if found:
+                self.house.node_epilog(label, job.start, name, FINDINGS[found])
+
+    def complete(self, label: str) -> None:
+        """All Epilogs end."""
+        for name in sorted(self.slurm.peek(label).busy):
+            self.slurm.end_epilog(label, name)
+        self.slurm.end_hook(label)
+
+    def record(self, label: str) -> Record:
+        record = read_record(self.slurm.peek(label).admin_comment)
+        assert record is not None
+        return record
+
+
+@pytest.fixture
+def story(tmp_path: Path) -> Story:
+    return Story(tmp_path, Limits(2, ("nhc:",)))
+
+
+def test_a_hardware_fault_moves_the_job_at_once_and_ahead_of_all(story: Story) -> None:
+    label = story.start()
+    story.fail(label)
+    story.complete(label)
+    story.house.decide()
+    job = story.slurm.peek(label)
+    assert (job.hold, job.excluded, job.priority) == ("", "n1", TOP_PRIORITY)
+    assert job.begin <= story.slurm.clock
+    story.restart(label)
+    assert job.nodes == ["n2"]
+    record = story.record(label)
+    assert (record.state, record.retries, record.excluded) == (State.RESUMED, 1, "n1")
+    assert [past.outcome for past in record.history] == ["failover"]
+
+
+def test_nothing_is_decided_before_the_nodes_were_heard(story: Story) -> None:
+    label = story.start()
+    story.fail(label, "")
+    story.house.decide(rounds=3)
+    assert story.record(label).step is Step.HELD
+    job = story.slurm.peek(label)
+    story.house.node_epilog(label, job.start, "n1", FINDINGS["hardware"])
+    story.complete(label)
+    story.house.decide()
+    assert story.record(label).retries == 1
+
+
+def test_a_node_that_is_never_heard_does_not_hold_the_job_up_for_ever(story: Story) -> None:
+    label = story.start()
+    story.fail(label, "")
+    story.slurm.clock += WAIT_FOR_NODES + 1
+    story.house.decide()
+    record = story.record(label)
+    assert record.state is State.INTERNALERROR
+    assert "Epilog has not ended" in record.because
+
+
+def test_a_failover_decided_before_the_last_epilog_starts_once_that_has_ended(story: Story) -> None:
+    label = story.start(size=2)
+    story.fail(label)
+    story.slurm.clock += WAIT_FOR_NODES + 1
+    story.house.decide()
+    assert (story.record(label).step, story.slurm.peek(label).hold) == (Step.DECIDED, "")
+    story.complete(label)
+    assert story.slurm.peek(label).begin > story.slurm.clock
+    story.house.decide()
+    assert story.record(label).step is Step.PLACED
+    assert story.slurm.peek(label).begin <= story.slurm.clock
+
+
+@pytest.mark.parametrize("found", ["", "internal", "internal, reboot", "unknown"])
+def test_without_a_hardware_fault_the_job_stays_held_for_its_owner(
+    story: Story, found: str
+) -> None:
+    label = story.start()
+    story.fail(label, found)
+    story.complete(label)
+    story.house.decide()
+    job, record = story.slurm.job(label), story.record(label)
+    assert job.states == {"PENDING", "SPECIAL_EXIT"}
+    assert (record.state, record.retries, job.excluded) == (State.INTERNALERROR, 0, "")
+    assert "[slurm-failover: internalerror, retries 0/2" in job.comment
+    assert story.house.notes.read() == []
+
+
+def test_two_nodes_at_once_are_one_retry_and_both_are_excluded(story: Story) -> None:
+    label = story.start(size=2)
+    for name in ("n1", "n2"):
+        story.house.health_check(name, FINDINGS["hardware"])
+    job = story.slurm.peek(label)
+    assert job.restarts == 1
+    story.house.end_hook(label, job.start, "n[1-2]")
+    story.complete(label)
+    story.house.decide()
+    assert (story.record(label).retries, job.excluded) == (1, "n[1-2]")
+
+
+def test_the_limit_ends_it(story: Story) -> None:
+    label = story.start()
+    for _ in range(2):
+        story.fail(label)
+        story.complete(label)
+        story.house.decide()
+        story.restart(label)
+    story.fail(label)
+    story.complete(label)
+    story.house.decide()
+    record = story.record(label)
+    assert (record.state, record.retries) == (State.MAXRETRIESEXCEEDED, 2)
+    assert story.slurm.job(label).held
+
+
+def test_excluded_nodes_of_the_owner_stay_excluded(story: Story) -> None:
+    label = story.slurm.submit("failover")
+    story.slurm.peek(label).excluded = "n1"
+    story.restart(label)
+    story.fail(label)
+    story.complete(label)
+    story.house.decide()
+    assert story.slurm.peek(label).excluded == "n[1-2]"
+
+
+def test_a_trusted_drain_moves_the_job_and_keeps_its_words(story: Story) -> None:
+    label = story.start()
+    story.slurm.drain("n1", "nhc: GPU is sick")
+    story.fail(label, "")
+    story.complete(label)
+    story.house.decide()
+    assert story.record(label).retries == 1
+    assert story.slurm.peek_node("n1").reason == "nhc: GPU is sick"
+
+
+# --- others have a say ----------------------------------------------------------------------------
+
+
+def test_a_job_that_was_released_before_the_decision_is_its_owners(story: Story) -> None:
+    label = story.start()
+    story.fail(label)
+    story.slurm.release(label)
+    story.complete(label)
+    story.house.decide()
+    record = story.record(label)
+    assert (record.state, record.retries) == (State.ARMED, 0)
+    assert record.because == "the job was released before the decision"
+
+
+@pytest.mark.parametrize(
+    ("hold", "who"), [(ADMIN_HOLD, "an administrator"), (USER_HOLD, "its owner")]
+)
+def test_a_hold_of_someone_else_before_the_decision_stays(
+    story: Story, hold: str, who: str
+) -> None:
+    label = story.start()
+    story.fail(label)
+    story.slurm.release(label)
+    story.slurm.peek(label).hold = hold
+    story.complete(label)
+    story.house.decide()
+    assert story.slurm.job(label).reason == hold
+    assert story.record(label).because == f"{who} holds the job before the decision"
+
+
+@pytest.mark.parametrize("hold", [ADMIN_HOLD, USER_HOLD])
+def test_a_hold_of_someone_else_after_the_decision_stays(story: Story, hold: str) -> None:
+    label = story.start()
+    story.fail(label)
+    story.complete(label)
+    story.house.decide(Trouble("killed_after", 4))
+    assert story.record(label).step is Step.DECIDED
+    story.slurm.peek(label).hold = hold
+    story.house.reconcile()
+    assert story.slurm.job(label).reason == hold
+    assert story.record(label).step is Step.PLACED
+
+
+def test_a_job_that_was_cancelled_while_it_waited_stays_cancelled(story: Story) -> None:
+    label = story.start()
+    story.fail(label)
+    story.slurm.cancel(label)
+    story.complete(label)
+    story.house.decide()
+    assert story.slurm.job(label).has("CANCELLED")
+    assert story.house.notes.read() == []
+
+
+# --- any step can be the last ---------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("kind", ["killed_before", "killed_after", "lost_before", "lost_after"])
+@pytest.mark.parametrize("at", range(1, 6))
+def test_a_death_or_a_lost_answer_at_any_request_of_the_decision_costs_nothing(
+    story: Story, kind: str, at: int
+) -> None:
+    label = story.start()
+    story.fail(label)
+    story.complete(label)
+    story.house.decide(Trouble(kind, at), rounds=1)
+    story.house.decide()
+    story.house.reconcile()
+    job, record = story.slurm.peek(label), story.record(label)
+    assert (record.step, record.retries, record.excluded) == (Step.PLACED, 1, "n1")
+    assert (job.hold, job.priority, job.restarts) == ("", TOP_PRIORITY, 1)
+
+
+@pytest.mark.parametrize("kind", ["killed_before", "killed_after", "lost_before", "lost_after"])
+@pytest.mark.parametrize("at", [2, 3])
+def test_a_death_or_a_lost_answer_at_any_request_of_the_hold_costs_nothing(
+    story: Story, kind: str, at: int
+) -> None:
+    label = story.start()
+    job = story.slurm.peek(label)
+    story.slurm.finish(label, code=1)
+    story.house.end_hook(label, job.start, "n1", Trouble(kind, at))
+    story.house.node_epilog(label, job.start, "n1", FINDINGS["hardware"])
+    story.complete(label)
+    story.house.decide()
+    record = story.record(label)
+    assert (record.step, record.retries, job.restarts) == (Step.PLACED, 1, 1)
+
+
+def test_a_note_that_outlived_its_attempt_changes_nothing(story: Story) -> None:
+    label = story.start()
+    story.fail(label)
+    story.complete(label)
+    old = story.house.notes.read()
+    story.house.decide()
+    story.restart(label)
+    story.fail(label, "")
+    before = story.slurm.peek(label).facts(0)
+    story.house.notes.remove(story.house.notes.read()[0])
+    story.house.notes.add(old[0])
+    story.complete(label)
+    story.house.decide()
+    after = story.slurm.peek(label).facts(0)
+    assert (after.admin_comment, after.comment) == (before.admin_comment, before.comment)
+    assert story.house.notes.read() == []
+
+
+def test_a_damaged_record_of_one_job_does_not_stop_the_others(story: Story) -> None:
+    damaged, sound = story.start(), story.start()
+    for label in (damaged, sound):
+        story.fail(label)
+        story.complete(label)
+    story.slurm.peek(damaged).admin_comment = '{"slurm-failover":{"v":1}}'
+    story.house.decide()
+    assert story.record(sound).step is Step.PLACED
+    assert story.slurm.peek(damaged).admin_comment == '{"slurm-failover":{"v":1}}'
+    assert story.house.notes.read() == []
+
+
+def test_while_slurm_is_silent_every_job_waits(story: Story) -> None:
+    label = story.start()
+    story.fail(label)
+    story.complete(label)
+    story.house.decide(Trouble("lost_before", 1), rounds=1)
+    assert story.record(label).step is Step.HELD
+    assert len(story.house.notes.read()) == 1
+    assert any("the decision waits" in line for line in story.house.story)
+
+
+def test_jobs_that_wait_together_are_two_requests_and_not_two_for_each(story: Story) -> None:
+    labels = [story.start() for _ in range(4)]
+    for label in labels:
+        story.fail(label, "")
+        story.complete(label)
+    story.slurm.calls.clear()
+    story.house.decide()
+    assert story.slurm.calls.count("jobs") == story.slurm.calls.count("nodes") == 1
+
+
+def test_one_decider_at_a_time(story: Story) -> None:
+    label = story.start()
+    story.fail(label)
+    story.complete(label)
+    with files.locked(story.house.notes.lock("next"), 0):
+        story.house.decide()
+    assert story.record(label).step is Step.HELD
+    story.house.decide()
+    assert story.record(label).step is Step.PLACED
+
+
+def test_a_job_that_slurm_forgot_is_forgotten(story: Story) -> None:
+    label = story.start()
+    story.fail(label)
+    del story.slurm._jobs[label]
+    story.house.decide()
+    assert story.house.notes.read() == []

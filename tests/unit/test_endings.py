@@ -1,0 +1,273 @@
+"""What the controller's hooks do at the start and at the end of an attempt."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+from fake_slurmctld import ADMIN_HOLD, USER_HOLD, FakeSlurm
+
+from slurm_failover.controller.endings import hold_end, record_start
+from slurm_failover.controller.notes import Note, Notes
+from slurm_failover.errors import RecordError, SlurmError
+from slurm_failover.evidence import write_evidence
+from slurm_failover.model import Evidence, JobCause, Limits
+from slurm_failover.policy import Ending
+from slurm_failover.record import Record, State, Step, read_record, write_record
+
+LIMITS = Limits(3)
+
+
+class Scene:
+    """A Slurm with one job, and the hooks to run on it."""
+
+    def __init__(self, folder: Path) -> None:
+        self.slurm = FakeSlurm()
+        self.notes = Notes(str(folder))
+        self.notes.open()
+        self.said: list[str] = []
+
+    def run(self, comment: str = "failover", **facts: object) -> str:
+        label = self.slurm.submit(comment, **facts)  # type: ignore[arg-type]
+        self.slurm.schedule()
+        return label
+
+    def start(self, label: str, option: str | None = None) -> None:
+        record_start(self.slurm, LIMITS, label, option, self.said.append)
+
+    def end(self, label: str, option: str | None = None) -> bool:
+        job = self.slurm.peek(label)
+        return hold_end(
+            self.slurm,
+            self.notes,
+            LIMITS,
+            label,
+            nodes=",".join(job.nodes),
+            start=job.start,
+            option=option,
+            say=self.said.append,
+        )
+
+    def record(self, label: str) -> Record:
+        record = read_record(self.slurm.peek(label).admin_comment)
+        assert record is not None
+        return record
+
+    def stop_by_node(self, label: str) -> None:
+        """What a node does about a fault under a running job."""
+        job = self.slurm.peek(label)
+        node = self.slurm.peek_node(job.nodes[0])
+        entry = Evidence(
+            node.name, job.job_id, job.start, JobCause.HARDWARE, "lost", job.start, requeued=True
+        )
+        node.extra = write_evidence(node.extra, node.name, [entry], job.start)
+        self.slurm.requeue_and_hold(label)
+
+
+@pytest.fixture
+def scene(tmp_path: Path) -> Scene:
+    return Scene(tmp_path)
+
+
+# --- the start ------------------------------------------------------------------------------------
+
+
+def test_a_flagged_job_gets_a_record_and_shows_it(scene: Scene) -> None:
+    label = scene.run("failover=2 mine")
+    scene.start(label)
+    assert scene.record(label).max_retries == 2
+    assert scene.slurm.peek(label).comment == (
+        "failover=2 mine [slurm-failover: armed, retries 0/2]"
+    )
+
+
+def test_an_unflagged_job_is_left_as_it_is(scene: Scene) -> None:
+    label = scene.run("words")
+    scene.start(label)
+    scene.slurm.finish(label, code=1)
+    assert not scene.end(label)
+    assert {"update_job", "requeue_and_hold"}.isdisjoint(scene.slurm.calls)
+
+
+def test_the_option_flags_a_job_without_a_word_in_its_comment(scene: Scene) -> None:
+    label = scene.run("")
+    scene.start(label, "default")
+    assert scene.record(label).max_retries == 3
+
+
+@pytest.mark.parametrize(
+    ("comment", "facts", "why"),
+    [
+        ("failover=none", {}, "whole number"),
+        ("failover", {"requeue": False}, "--no-requeue"),
+        ("failover", {"batch": False}, "only batch jobs"),
+    ],
+)
+def test_a_void_wish_is_answered_in_the_comment(
+    scene: Scene, comment: str, facts: dict[str, object], why: str
+) -> None:
+    label = scene.run(comment, **facts)
+    scene.start(label)
+    job = scene.slurm.peek(label)
+    assert job.comment.startswith(f"{comment} [slurm-failover: off: ")
+    assert why in job.comment
+    assert read_record(job.admin_comment) is None
+    scene.slurm.finish(label, code=1)
+    assert not scene.end(label)
+
+
+def test_a_record_from_before_the_first_run_is_a_forgery(scene: Scene) -> None:
+    label = scene.slurm.submit("failover")
+    scene.slurm.peek(label).admin_comment = write_record("", Record(max_retries=99))
+    scene.slurm.schedule()
+    scene.start(label)
+    assert scene.record(label).max_retries == 3
+
+
+def test_a_record_of_a_newer_version_is_left_as_it_is(scene: Scene) -> None:
+    label = scene.run()
+    job = scene.slurm.peek(label)
+    job.restarts, job.admin_comment = 1, '{"slurm-failover":{"v":2}}'
+    with pytest.raises(RecordError):
+        scene.start(label)
+    assert job.admin_comment == '{"slurm-failover":{"v":2}}'
+
+
+# --- the end --------------------------------------------------------------------------------------
+
+
+def test_a_failed_job_is_held_and_recorded(scene: Scene) -> None:
+    label = scene.run()
+    scene.start(label)
+    scene.slurm.finish(label, code=3)
+    assert scene.end(label)
+    job = scene.slurm.job(label)
+    assert job.states == {"PENDING", "SPECIAL_EXIT", "COMPLETING"}
+    assert "[slurm-failover: failoverinprogress, retries 0/3" in job.comment
+    record = scene.record(label)
+    assert (record.step, record.cause) == (Step.HELD, "the program ended with exit code 3")
+    assert [note.label for note in scene.notes.read()] == [label]
+
+
+def test_the_hook_run_twice_holds_once(scene: Scene) -> None:
+    label = scene.run()
+    scene.start(label)
+    scene.slurm.finish(label, code=3)
+    assert scene.end(label)
+    before = scene.slurm.peek(label).facts(0)
+    assert scene.end(label)
+    assert scene.slurm.peek(label).facts(0) == before
+    assert scene.slurm.calls.count("requeue_and_hold") == 1
+
+
+def test_a_job_whose_start_was_not_recorded_is_held_all_the_same(scene: Scene) -> None:
+    label = scene.run()
+    scene.slurm.finish(label, code=3)
+    assert scene.end(label)
+    assert scene.record(label).attempt.nodes == "n1"
+
+
+@pytest.mark.parametrize("state", ["TIMEOUT", "PREEMPTED", "DEADLINE", "COMPLETED"])
+def test_an_end_that_is_no_failure_is_left_alone(scene: Scene, state: str) -> None:
+    label = scene.run()
+    scene.start(label)
+    scene.slurm.finish(label, state=state)
+    assert not scene.end(label)
+    assert scene.slurm.job(label).has(state)
+    assert scene.notes.read() == []
+
+
+def test_a_cancelled_job_is_never_revived(scene: Scene) -> None:
+    label = scene.run()
+    scene.start(label)
+    scene.slurm.cancel(label)
+    assert not scene.end(label)
+    assert scene.slurm.job(label).has("CANCELLED")
+
+
+def test_a_job_that_was_requeued_by_hand_is_left_alone(scene: Scene) -> None:
+    label = scene.run()
+    scene.start(label)
+    scene.slurm.requeue(label)
+    assert not scene.end(label)
+    assert not scene.slurm.job(label).held
+
+
+def test_a_special_exit_by_hand_is_left_alone(scene: Scene) -> None:
+    label = scene.run()
+    scene.start(label)
+    scene.slurm.requeue_and_hold(label)
+    assert not scene.end(label)
+    assert scene.record(label).state is State.ARMED
+
+
+def test_a_job_that_its_node_stopped_is_recorded_however_long_ago_it_started(scene: Scene) -> None:
+    label = scene.run()
+    scene.start(label)
+    scene.slurm.clock += 5000
+    scene.stop_by_node(label)
+    assert scene.end(label)
+    record = scene.record(label)
+    assert (record.step, record.cause) == (Step.HELD, "the job was stopped by its node")
+    assert scene.slurm.calls.count("requeue_and_hold") == 1
+
+
+def test_a_job_that_lost_a_node_is_held(scene: Scene) -> None:
+    label = scene.run(size=2)
+    scene.start(label)
+    scene.slurm.lose_node("n1")
+    assert scene.end(label)
+    assert scene.slurm.job(label).reason == USER_HOLD
+    assert scene.record(label).lost == "n1"
+
+
+@pytest.mark.parametrize("hold", [USER_HOLD, ADMIN_HOLD])
+def test_a_job_that_someone_held_after_it_lost_a_node_is_theirs(scene: Scene, hold: str) -> None:
+    label = scene.run(size=2)
+    scene.start(label)
+    scene.slurm.lose_node("n1")
+    scene.slurm.peek(label).hold = hold
+    assert not scene.end(label)
+    assert scene.slurm.job(label).reason == hold
+
+
+def test_the_note_comes_before_the_hold(scene: Scene, monkeypatch: pytest.MonkeyPatch) -> None:
+    label = scene.run()
+    scene.start(label)
+    scene.slurm.finish(label, code=3)
+
+    def refuse(_: str) -> None:
+        raise SlurmError("no")
+
+    monkeypatch.setattr(scene.slurm, "requeue_and_hold", refuse)
+    with pytest.raises(SlurmError):
+        scene.end(label)
+    assert [note.ending for note in scene.notes.read()] == [Ending.FAILED]
+
+
+# --- notes ----------------------------------------------------------------------------------------
+
+
+def test_a_note_comes_back_as_it_was_left_and_the_same_note_is_one(scene: Scene) -> None:
+    note = Note(7, "5_2", Ending.NODE_LOST, Record(lost="n1"))
+    scene.notes.add(note)
+    scene.notes.add(note)
+    assert scene.notes.read() == [note]
+    scene.notes.remove(note)
+    scene.notes.remove(note)
+    assert scene.notes.read() == []
+
+
+@pytest.mark.parametrize("text", ["", "{}", "[1,2,3]", '[1,"a","failed",{"v":9}]', "[1"])
+def test_a_note_that_can_not_be_understood_is_passed_over(
+    scene: Scene, tmp_path: Path, text: str
+) -> None:
+    (tmp_path / "controller" / "waiting" / "1-2.json").write_text(text)
+    good = Note(7, "7", Ending.FAILED, Record())
+    scene.notes.add(good)
+    assert scene.notes.read() == [good]
+
+
+def test_a_half_written_note_is_not_seen(scene: Scene, tmp_path: Path) -> None:
+    (tmp_path / "controller" / "waiting" / "1-2.json.77.new").write_text("half")
+    assert scene.notes.read() == []

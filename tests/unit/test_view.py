@@ -1,0 +1,123 @@
+"""What users see of jobs and nodes."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+
+from slurm_failover.evidence import write_evidence
+from slurm_failover.model import Evidence, JobCause, JobFacts, Limits, NodeFacts
+from slurm_failover.record import Attempt, Record, State, Step, write_record
+from slurm_failover.view import has_findings, is_flagged, view_job, view_node
+
+KEYS = {
+    *("job_id", "label", "user", "name", "slurm_state", "state", "display", "retries"),
+    *("max_retries", "nodes", "excluded_nodes", "cause", "because", "history"),
+}
+JOB = JobFacts(
+    7, "7", name="train", user="alice", comment="failover", states=frozenset({"PENDING"})
+)
+
+
+def shown(state: State, *flags: str, held: bool = False, step: Step = Step.NONE) -> list[object]:
+    record = Record(state, step, 1, 3, attempt=Attempt(1, "n1", 5.0, 6.0, "failover", "x"))
+    job = replace(JOB, states=frozenset(flags), held=held, admin_comment=write_record("", record))
+    view = view_job(job, Limits())
+    return [view.display, view.state]
+
+
+def test_the_words_of_every_flow() -> None:
+    assert shown(State.ARMED, "RUNNING") == ["Running", State.ARMED]
+    assert shown(
+        State.FAILOVERINPROGRESS, "PENDING", "SPECIAL_EXIT", "COMPLETING", held=True, step=Step.HELD
+    ) == ["Pending - failoverinprogress", State.FAILOVERINPROGRESS]
+    assert shown(State.RESUMED, "RUNNING") == ["Running", State.RESUMED]
+    for state in (State.INTERNALERROR, State.MAXRETRIESEXCEEDED, State.IMAGEPULLBACKOFF):
+        assert shown(state, "PENDING", "SPECIAL_EXIT", held=True) == [f"Pending - {state}", state]
+
+
+def test_a_job_that_runs_again_is_resumed_though_its_record_is_a_step_behind() -> None:
+    assert shown(State.FAILOVERINPROGRESS, "RUNNING") == ["Running", State.RESUMED]
+
+
+def test_a_denied_job_that_its_owner_released_is_armed() -> None:
+    assert shown(State.INTERNALERROR, "PENDING") == ["Pending", State.ARMED]
+
+
+def test_a_flagged_job_before_its_first_run_is_armed_with_its_limit() -> None:
+    view = view_job(replace(JOB, comment="failover=2"), Limits(3))
+    assert (view.state, view.retries, view.max_retries) == (State.ARMED, 0, 2)
+
+
+@pytest.mark.parametrize(
+    ("facts", "why"),
+    [
+        ({"comment": "failover=x"}, "whole number"),
+        ({"requeue": False}, "--no-requeue"),
+        ({"batch": False}, "only batch jobs"),
+        ({"admin_comment": '{"slurm-failover":{"v":9}}'}, "version"),
+    ],
+)
+def test_a_job_whose_wish_is_void_shows_no_state_and_says_why(
+    facts: dict[str, object], why: str
+) -> None:
+    view = view_job(replace(JOB, **facts), Limits())  # type: ignore[arg-type]
+    assert view.state is None
+    assert why in view.because
+
+
+def test_a_job_is_flagged_by_its_wish_or_by_its_record() -> None:
+    assert is_flagged(JOB)
+    assert is_flagged(replace(JOB, comment="", admin_comment=write_record("", Record())))
+    assert not is_flagged(replace(JOB, comment="no wish", admin_comment="words"))
+
+
+def test_the_json_has_the_promised_keys() -> None:
+    past = Attempt(1, "n[1-2]", 5.0, 6.0, "failover", "n1: lost")
+    record = Record(State.RESUMED, Step.NONE, 1, 3, cause="n1: lost", attempt=past, history=(past,))
+    job = replace(JOB, nodes="n[3-4]", excluded="n1", admin_comment=write_record("", record))
+    told = view_job(job, Limits()).as_json()
+    assert set(told) == KEYS
+    assert told["nodes"] == ["n3", "n4"]
+    assert told["excluded_nodes"] == ["n1"]
+    assert (told["state"], told["cause"], told["because"]) == ("resumed", "n1: lost", None)
+    assert told["history"] == [
+        {
+            "attempt": 1,
+            "nodes": ["n1", "n2"],
+            "start": 5.0,
+            "end": 6.0,
+            "outcome": "failover",
+            "because": "n1: lost",
+        }
+    ]
+
+
+def test_a_name_can_not_steer_the_terminal_that_shows_it() -> None:
+    view = view_job(replace(JOB, name="a\x1b[2J\nb", user="x\r"), Limits())
+    assert view.name.isprintable()
+    assert view.user.isprintable()
+
+
+def test_a_node_shows_our_drain_and_what_it_found() -> None:
+    entry = Evidence("n1", 7, 5.0, JobCause.HARDWARE, "GPU lost", 6.0)
+    node = NodeFacts(
+        "n1",
+        frozenset({"IDLE", "DRAIN"}),
+        "slurm-failover: GPU lost (job 7)",
+        extra=write_evidence("", "n1", [entry], 6.0),
+    )
+    view = view_node(node)
+    told = view.as_json()
+    assert told["drained_by_us"] is True
+    assert told["evidence"] == [
+        {"job_id": 7, "cause": "hardware", "because": "GPU lost", "time": 6.0}
+    ]
+    assert has_findings(view)
+
+
+def test_a_node_that_others_drained_is_not_ours() -> None:
+    view = view_node(NodeFacts("n1", frozenset({"DRAIN"}), "broken slurm-failover: x"))
+    assert not view.ours
+    assert not has_findings(view)
