@@ -1,4 +1,4 @@
-"""The resident watcher on the live cluster: a fault is acted on at once, not at the next interval."""
+"""The resident watcher on the live cluster: a fault is acted on at once."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ HOOKS = "/opt/slurm-failover/lib/python3*/site-packages/slurm_failover/hooks.py"
 START = f"exec setsid /opt/slurm-failover/bin/python3 -I -S {HOOKS} watch >/dev/null 2>&1 &"
 LOCK = "/run/slurm-failover/watch.lock"
 IS_WATCHED = f"[ -e {LOCK} ] && ! flock -n {LOCK} true"
-STOP = "pkill -f 'hooks.py watch'"
+STOP = "pkill -f '[h]ooks.py watch'"
 
 
 @pytest.fixture
