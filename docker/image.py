@@ -30,7 +30,7 @@ REPOSITORY = "slurm-failover/cluster"
 KEEP_IMAGES = 4
 PACKAGE_SOURCES = ("setup.cfg", "pyproject.toml", "LICENSE", "README.md", "MANIFEST.in")
 PACKAGE_FOLDERS = ("slurm_failover", "prolog", "epilog", "plugins")
-IMAGE_SOURCES = ("Dockerfile", "bin", "config")
+IMAGE_SOURCES = ("Dockerfile", "bin", "config", "nvml")
 
 
 def say(text: str) -> None:

@@ -5,8 +5,10 @@ from __future__ import annotations
 import click
 
 from slurm_failover.cli import say_to_terminal
+from slurm_failover.controller.returns import readmit_nodes
 from slurm_failover.controller.work import reconcile
 from slurm_failover.settings import Settings
+from slurm_failover.slurm.connect import connect
 
 
 @click.command("reconcile")
@@ -14,7 +16,9 @@ from slurm_failover.settings import Settings
 def command(settings: Settings) -> None:
     """Finish what was interrupted: decisions, releases and raised priorities. Run as SlurmUser.
 
-    It may run at any time and any number of times; a job that needs nothing is left as it is.
+    Nodes that are back in service are taken off the lists of the jobs that wait. It may run at any
+    time and any number of times; a job that needs nothing is left as it is.
     """
     count = reconcile(settings, say_to_terminal)
+    readmit_nodes(connect(settings, say_to_terminal), say_to_terminal)
     say_to_terminal(f"{count} job{'s' * (count != 1)} had something left to do")

@@ -1,24 +1,26 @@
 """What the node's hooks do: Prolog, HealthCheckProgram and Epilog, from environment to verdict.
 
 A verdict is True: a new fault takes this node out of service. Whatever could not be looked at is
-said in the log and is no verdict. What a healthy node does not need is imported where it is used.
+said in the log, once, and is no verdict. What a healthy node does not need is imported where it is
+used.
 """
 
 from __future__ import annotations
 
-import socket
+import os
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from typing import TYPE_CHECKING
 
 from slurm_failover import files
-from slurm_failover.node.ledger import JudgedFault, Ledger, read_ledger, write_ledger
-from slurm_failover.node.look import Look, judge_job, judge_node, look_at_log
+from slurm_failover.node.ledger import Ledger, read_ledger, write_ledger
+from slurm_failover.node.look import Look, look_at_log
 from slurm_failover.sources import kmsg
+from slurm_failover.sources.presence import NO_DRIVER, nvml_may_answer
 
 if TYPE_CHECKING:
-    from slurm_failover.model import Judgement
-    from slurm_failover.node.respond import EndingJob
+    from slurm_failover.node.attend import Ended, Outcome
+    from slurm_failover.node.readings import Reading
     from slurm_failover.settings import Settings
     from slurm_failover.slurm.client import Slurm
 
@@ -36,23 +38,44 @@ class NodeChecks:
         self._settings = settings
         self._say = say
         self._folder = f"{settings.state.directory}/node"
+        self.node = environment.get("SLURMD_NODENAME") or os.uname().nodename.split(".")[0]
 
     def check_job_end(self) -> bool:
         """Epilog: the last look over a job's window."""
-        look = look_at_log(self._settings.sources)
-        return not look.is_clean and self._attend(look, ends=True)
-
-    def check_health(self, starting: int | None = None) -> bool:
-        """HealthCheckProgram: is there anything new?"""
         ledger = self._read_ledger()
-        same_boot = ledger.boot == kmsg.boot_id()
-        look = look_at_log(self._settings.sources, ledger.cursor if same_boot else -1)
-        nothing_new = same_boot and look.last == ledger.cursor
-        return not nothing_new and self._attend(look, starting=starting)
+        log = look_at_log(self._settings.sources)
+        readings = list(self._read_gpus(ledger))
+        cursor = ledger.cursor if ledger.boot == log.boot else -1
+        ended = self._read_ended() if log.records or ledger.events or readings else None
+        if log.after(cursor).is_clean and not readings and ended is None:
+            return False
+        return self._attend(log, readings, ended=ended).verdict
+
+    def check_health(self) -> bool:
+        """HealthCheckProgram: is there anything new, in any source?"""
+        ledger = self._read_ledger()
+        log = self._look_on(ledger)
+        readings = [*self._read_gpus(ledger), *self._read_machine(ledger)]
+        if self._is_quiet(ledger, log, readings) and not ledger.open:
+            return False
+        from slurm_failover.node.remember import is_count_due
+
+        counts = nvml_may_answer() and is_count_due(ledger, time.time())
+        outcome = self._attend(log, readings, counts=counts)
+        if not outcome.verdict:
+            self._return_if_repaired(outcome)
+        return outcome.verdict
 
     def check_job_start(self) -> bool:
         """Prolog: is this node fit to start a job? True only if Slurm will not hold the job."""
-        if not self.check_health(starting=int(self._environment["SLURM_JOB_ID"])):
+        starting = int(self._environment["SLURM_JOB_ID"])
+        ledger = self._read_ledger()
+        log = self._look_on(ledger)
+        readings = list(self._read_gpus(ledger))
+        verdict = not self._is_quiet(ledger, log, readings) and (
+            self._attend(log, readings, starting=starting).verdict
+        )
+        if not (verdict or (ledger.open and self._is_closed())):
             return False
         if "nohold_on_prolog_fail" in self._connect().setting("SchedulerParameters"):
             return True
@@ -62,47 +85,111 @@ class NodeChecks:
         )
         return False
 
-    def _attend(self, look: Look, *, ends: bool = False, starting: int | None = None) -> bool:
-        """Judge what is new, act, and remember how far the log has been judged.
-
-        The ledger is written last: if this process dies before, the next look judges and acts
-        again, which changes nothing that was done.
+    def recheck(self) -> str:
+        """Look with every source, now. What stands against the node's return to service, as a
+        sentence; empty if nothing does. Raises SlurmError.
         """
+        ledger = self._read_ledger()
+        readings = [*self._read_gpus(ledger), *self._read_machine(ledger, now=True)]
+        outcome = self._attend(self._look_on(ledger), readings, counts=True)
+        if outcome.ledger is None:
+            return outcome.standing or "another look at this node has not ended in time"
+        return outcome.standing or _what_is_hidden(outcome.ledger)
+
+    def is_returned(self) -> None:
+        """Note that this node is back in service."""
+        with files.locked(f"{self._folder}/lock", LOCK_PATIENCE) as held:
+            if held:
+                self._write(self._read_ledger().returned())
+
+    def _return_if_repaired(self, outcome: Outcome) -> None:
+        """Lift our own drain where the site wants that and all its faults are repaired."""
+        ledger = outcome.ledger
+        if not self._settings.nodes.resume_after_repair or ledger is None or not ledger.open:
+            return
+        from slurm_failover.node.repair import is_repaired
+        from slurm_failover.node.respond import lift_drain
+
+        repaired = all(is_repaired(fault, ledger.boot) for fault in ledger.open)
+        if outcome.standing or not repaired or _what_is_hidden(ledger):
+            return
+        refusal = lift_drain(self._connect(), self.node)
+        self._say(f"not resumed: {refusal}" if refusal else "resumed: repaired, and checks clean")
+        self.is_returned()
+
+    def _is_closed(self) -> bool:
+        """Whether this node, which we have drained, is still out of service."""
+        from slurm_failover.node.respond import is_in_service
+
+        facts = self._connect().nodes(self.node)[0]
+        if is_in_service(facts):
+            self.is_returned()
+            return False
+        self._say(f"no job starts here: {facts.reason}")
+        return True
+
+    @staticmethod
+    def _is_quiet(ledger: Ledger, log: Look, readings: list[Reading]) -> bool:
+        """Whether there is nothing to judge and nothing to remember."""
+        return ledger.boot == log.boot and log.is_clean and not readings
+
+    def _attend(
+        self,
+        log: Look,
+        readings: list[Reading],
+        *,
+        starting: int | None = None,
+        ended: Ended | None = None,
+        counts: bool = False,
+    ) -> Outcome:
+        from slurm_failover.node.attend import Attendant, Occasion, Outcome
+
         files.make_folder(self._folder)
         with files.locked(f"{self._folder}/lock", LOCK_PATIENCE) as held:
             if not held:
                 self._say("another look at this node has not ended in time; no verdict")
-                return False
-            old = self._read_ledger()
-            ledger = old.at_boot(look.boot)
-            judged = None
-            if not look.is_clean:
-                since = old.since(time.time(), self._settings.sources.first_look)
-                new = judge_node(look, ledger.cursor, since, self._settings.sources)
-                judged = self._respond(new, self._read_ending(look) if ends else None, starting)
-            text = write_ledger(ledger.judged(look.last, judged))
-            files.write_whole(f"{self._folder}/ledger.json", text)
-        return judged is not None and self._settings.failover.mode == "act"
+                return Outcome(None)
+            attendant = Attendant(self._settings, self.node, self._connect, self._say)
+            occasion = Occasion(starting, ended, counts)
+            outcome = attendant.attend(self._read_ledger(), log, readings, occasion)
+            if outcome.ledger is not None:
+                self._write(outcome.ledger)
+        return outcome
 
-    def _respond(
-        self, new: Judgement, ending: EndingJob | None, starting: int | None
-    ) -> JudgedFault | None:
-        from slurm_failover.model import NodeAction
-        from slurm_failover.node.respond import Responder
+    def _look_on(self, ledger: Ledger) -> Look:
+        """A look at the kernel's log behind what was judged in this boot."""
+        same_boot = ledger.boot == kmsg.boot_id()
+        return look_at_log(self._settings.sources, ledger.cursor if same_boot else -1)
 
-        fault = None if new.node is NodeAction.NONE else new
-        if fault is None and ending is None:
-            return None
-        name = self._environment.get("SLURMD_NODENAME") or socket.gethostname().split(".")[0]
-        jobs = Responder(self._connect(), name, self._say).respond(fault, ending, starting)
-        if fault is None:
-            return None
-        return JudgedFault(time.time(), fault.root.rule if fault.root else "", fault.because, jobs)
+    def _read_gpus(self, ledger: Ledger) -> Iterator[Reading]:
+        """A look through NVML; none where there is no driver and that was said before."""
+        if not self._settings.sources.nvml:
+            return
+        if nvml_may_answer():
+            from slurm_failover.node.readings import read_gpus
 
-    def _read_ending(self, look: Look) -> EndingJob | None:
-        """What the log says of the job that ends, if the controller has a use for it."""
-        from slurm_failover.model import JobCause, Window
-        from slurm_failover.node.respond import EndingJob
+            files.make_folder(self._folder)
+            yield read_gpus(self._settings, f"{self._folder}/nvml.lock")
+        elif ledger.note("nvml").unseen != NO_DRIVER:
+            from slurm_failover.node.readings import no_gpus
+
+            yield no_gpus()
+
+    def _read_machine(self, ledger: Ledger, *, now: bool = False) -> Iterator[Reading]:
+        """Looks at the machine around the GPUs: sysfs at every health check, the BMC seldom."""
+        from slurm_failover.node.readings import BMC, read_machine_around, read_management
+
+        sources = self._settings.sources
+        if sources.sysfs:
+            yield read_machine_around(self._settings)
+        since = abs(time.time() - ledger.note(BMC).time)
+        if sources.ipmitool and (now or since >= sources.bmc_interval):
+            yield read_management(self._settings)
+
+    def _read_ended(self) -> Ended | None:
+        """The job that ends, if it is flagged."""
+        from slurm_failover.attribution import from_hook_environment
+        from slurm_failover.node.attend import Ended
         from slurm_failover.optin import read_opt_in
 
         told = self._environment
@@ -110,13 +197,8 @@ class NodeChecks:
         start = float(told.get("SLURM_JOB_START_TIME", 0))
         if wish is None or not start:
             return None
-        window = Window(start, time.time(), self._settings.failover.grace)
-        judgement = judge_job(look, window, self._settings.sources)
         failed = told.get("SLURM_JOB_EXIT_CODE", "0") != "0"
-        explains = failed and judgement.cause is not JobCause.UNKNOWN
-        if not explains and judgement.cause is not JobCause.HARDWARE:
-            return None
-        return EndingJob(int(told["SLURM_JOB_ID"]), start, judgement)
+        return Ended(from_hook_environment(told), start, failed)
 
     def _connect(self) -> Slurm:
         from slurm_failover.slurm.connect import connect
@@ -131,3 +213,15 @@ class NodeChecks:
         except (OSError, ValueError) as error:
             self._say(f"{path} can not be read, so this is a first look: {error}")
             return Ledger()
+
+    def _write(self, ledger: Ledger) -> None:
+        files.write_whole(f"{self._folder}/ledger.json", write_ledger(ledger))
+
+
+def _what_is_hidden(ledger: Ledger) -> str:
+    """Why a node that should have GPUs can not be called healthy; empty if its GPUs are seen."""
+    from slurm_failover.node.remember import expected_gpus
+
+    unseen = ledger.note("nvml").unseen
+    has_gpus = bool(ledger.devices or expected_gpus(ledger))
+    return f"can not see {unseen}" if unseen and has_gpus else ""

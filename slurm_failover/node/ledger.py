@@ -1,48 +1,148 @@
-"""A node's ledger: how far its kernel log has been judged, and what came of it.
+"""A node's ledger: what has been judged here, and what the looks at its sources remember.
 
 It keeps a node that an admin resumed from being drained again for an old record. The ledger knows
-its boot: after a reboot every record since boot is new.
+its boot: after a reboot every record since boot is new. What the healthy path does not need stays
+text until it is asked for.
 """
 
 from __future__ import annotations
 
 import json
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import asdict, dataclass, field, replace
-from typing import Any
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from slurm_failover.model import Event
 
 KEEP_FAULTS = 100
+KEEP_EVENTS = 64
+KEEP_EVENTS_FOR = 86400.0
+"""Seconds after which an event that no log keeps is forgotten."""
+SAME_EVENT = 3600.0
+"""Seconds between two looks that show the same event; beyond, it is another one. The BMC, the most
+seldom looked at, is looked at every ten minutes."""
 
 
 @dataclass(frozen=True, slots=True)
 class JudgedFault:
-    """One fault that was judged on this node."""
+    """One fault that was judged on this node, in boot ``boot``.
+
+    ``repair`` is what its recommended action asks for: "reboot", "reset", or nothing that a node
+    can see.
+    """
 
     time: float
     rule: str
     because: str
     jobs: tuple[int, ...] = ()
+    boot: str = ""
+    repair: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class SourceNote:
+    """What the last look at a source left: its time, what it could not see, and its memory."""
+
+    time: float = 0.0
+    unseen: str = ""
+    memory: str = ""
 
 
 @dataclass(frozen=True, slots=True)
 class Ledger:
-    """``cursor`` is the sequence number of the last record that was judged in boot ``boot``."""
+    """``cursor`` is the sequence number of the last kernel record that was judged in ``boot``.
+
+    ``events`` are those that no log keeps, from sources that show a state: as JSON values.
+    ``open`` are the faults for which this node was drained and is not known to be back in service.
+    ``devices`` are the node's GPUs as last seen in this boot.
+    """
 
     boot: str = ""
     cursor: int = -1
     faults: tuple[JudgedFault, ...] = field(default_factory=tuple)
+    open: tuple[JudgedFault, ...] = field(default_factory=tuple)
+    sources: Mapping[str, SourceNote] = field(default_factory=dict)
+    events: tuple[dict[str, Any], ...] = field(default_factory=tuple)
+    devices: str = ""
 
     def at_boot(self, boot: str) -> Ledger:
         """The ledger as it stands in this boot: after a reboot the cursor starts anew."""
-        return self if self.boot == boot else replace(self, boot=boot, cursor=-1)
+        return self if self.boot == boot else replace(self, boot=boot, cursor=-1, devices="")
 
     def since(self, now: float, first_look: float) -> float:
         """From when on records are new: on a node's very first look only the latest are."""
         return 0.0 if self.boot else now - first_look
 
+    def note(self, source: str) -> SourceNote:
+        """What is noted of a source; an empty note if it was never looked at."""
+        return self.sources.get(source) or SourceNote()
+
+    def noted(self, source: str, note: SourceNote) -> Ledger:
+        """The ledger with a source's note replaced."""
+        return replace(self, sources={**self.sources, source: note})
+
     def judged(self, cursor: int, fault: JudgedFault | None = None) -> Ledger:
-        """The ledger with the log judged up to ``cursor``, and what was found."""
-        faults = self.faults if fault is None else (*self.faults, fault)[-KEEP_FAULTS:]
-        return replace(self, cursor=max(cursor, self.cursor), faults=faults)
+        """The ledger with the log judged up to ``cursor``, and the node drained for a fault."""
+        moved = replace(self, cursor=max(cursor, self.cursor))
+        if fault is None:
+            return moved
+        faults = (*self.faults, fault)[-KEEP_FAULTS:]
+        return replace(moved, faults=faults, open=(*self.open, fault)[-KEEP_FAULTS:])
+
+    def returned(self) -> Ledger:
+        """The ledger of a node that is back in service."""
+        return replace(self, open=())
+
+
+def read_events_kept(ledger: Ledger) -> list[Event]:
+    """The events that the ledger keeps. Raises ValueError if one is damaged."""
+    from slurm_failover.model import Event
+
+    kinds = _enums()
+    try:
+        return [
+            Event(**{key: kinds[key](v) if v and key in kinds else v for key, v in raw.items()})
+            for raw in ledger.events
+        ]
+    except TypeError as error:
+        raise ValueError(f"not an event: {error}") from error
+
+
+def _enums() -> dict[str, Callable[[Any], Any]]:
+    from slurm_failover.model import FaultClass, NodeAction, Role, Scope
+
+    return {
+        "klass": FaultClass,
+        "implied": FaultClass,
+        "scope": Scope,
+        "node_action": NodeAction,
+        "role": Role,
+    }
+
+
+def keep_events(ledger: Ledger, shown: Iterable[Event], now: float) -> Ledger:
+    """The ledger with the events of a look. One that lasts is one event that grows longer."""
+    kept = [event for event in read_events_kept(ledger) if _last(event) > now - KEEP_EVENTS_FOR]
+    for event in shown:
+        same = next((old for old in kept if is_same(old, event)), None)
+        if same is None:
+            kept.append(event)
+        else:
+            kept.remove(same)
+            kept.append(replace(event, time=same.time, lines=same.lines + 1))
+    return replace(ledger, events=tuple(asdict(event) for event in kept[-KEEP_EVENTS:]))
+
+
+def is_same(old: Event, new: Event) -> bool:
+    """Whether a look shows again what an earlier one has shown."""
+    return (old.rule, old.pci, old.source) == (new.rule, new.pci, new.source) and (
+        abs(_last(new) - _last(old)) <= SAME_EVENT
+    )
+
+
+def _last(event: Event) -> float:
+    return event.last_time or event.time or 0.0
 
 
 def read_ledger(text: str) -> Ledger:
@@ -52,20 +152,27 @@ def read_ledger(text: str) -> Ledger:
         return Ledger(
             boot=str(raw["boot"]),
             cursor=int(raw["cursor"]),
-            faults=tuple(
-                JudgedFault(
-                    time=float(fault["time"]),
-                    rule=str(fault["rule"]),
-                    because=str(fault["because"]),
-                    jobs=tuple(int(job) for job in fault["jobs"]),
-                )
-                for fault in raw["faults"]
-            ),
+            faults=tuple(_fault(fault) for fault in raw["faults"]),
+            open=tuple(_fault(fault) for fault in raw["open"]),
+            sources={str(k): SourceNote(**v) for k, v in raw["sources"].items()},
+            events=tuple(dict(event) for event in raw["events"]),
+            devices=str(raw["devices"]),
         )
-    except (KeyError, TypeError, OverflowError) as error:
+    except (KeyError, TypeError, OverflowError, AttributeError) as error:
         raise ValueError(f"not a ledger: {error!r}") from error
 
 
 def write_ledger(ledger: Ledger) -> str:
     """The ledger as a file's text."""
     return json.dumps(asdict(ledger), indent=1) + "\n"
+
+
+def _fault(raw: dict[str, Any]) -> JudgedFault:
+    return JudgedFault(
+        time=float(raw["time"]),
+        rule=str(raw["rule"]),
+        because=str(raw["because"]),
+        jobs=tuple(int(job) for job in raw["jobs"]),
+        boot=str(raw["boot"]),
+        repair=str(raw["repair"]),
+    )

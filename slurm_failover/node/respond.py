@@ -7,8 +7,9 @@ then the jobs. Done again, it changes nothing.
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
 from slurm_failover.errors import RecordError
 from slurm_failover.evidence import write_evidence
@@ -17,20 +18,21 @@ from slurm_failover.model import (
     JobCause,
     JobFacts,
     Judgement,
+    Limits,
     NodeAction,
     NodeFacts,
-    Scope,
 )
 from slurm_failover.optin import read_opt_in
-from slurm_failover.policy import refuse_job
 from slurm_failover.record import read_record, tidy
+from slurm_failover.refusal import ANYWHERE, refuse_job
 from slurm_failover.slurm.client import NodeChange, Slurm
+
+if TYPE_CHECKING:
+    from slurm_failover.node.blame import Share
 
 PREFIX = "slurm-failover: "
 REASON_LIMIT = 240
 """Slurm's accounting database keeps 255 characters of a reason."""
-
-_OUT_OF_SERVICE = ("DRAIN", "DOWN", "FAIL")
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,46 +50,48 @@ class EndingJob:
 class Responder:
     """Acts for one node."""
 
-    def __init__(self, slurm: Slurm, node: str, say: Callable[[str], None]) -> None:
+    def __init__(
+        self, slurm: Slurm, node: str, say: Callable[[str], None], limits: Limits = ANYWHERE
+    ) -> None:
         self._slurm = slurm
+        self._limits = limits
         self._node = node
         self._say = say
 
     def respond(
-        self, fault: Judgement | None, ending: EndingJob | None = None, starting: int | None = None
+        self,
+        facts: NodeFacts,
+        fault: Judgement | None,
+        running: Sequence[tuple[JobFacts, Share]] = (),
+        ending: EndingJob | None = None,
     ) -> tuple[int, ...]:
-        """Drain the node for a new ``fault``, requeue the running flagged jobs that it hit, and
-        leave word on the ``ending`` job. Returns the ids of the jobs that were hit.
+        """Drain the node for a new ``fault``, requeue the ``running`` flagged jobs that it hit, and
+        leave word on the ``ending`` job. Returns the ids of the running jobs that were hit.
 
-        The ``starting`` job, whose Prolog this is, has lost nothing yet: Slurm itself sends it
-        elsewhere. The reason of a node that is out of service already is left as it is, whoever
-        placed it.
+        ``facts`` are the node's. The reason of a node that is out of service already is left as it
+        is, whoever placed it.
         """
-        facts = self._slurm.nodes(self._node)[0]
-        jobs = self._slurm.jobs_on(self._node) if fault else []
-        jobs = [job for job in jobs if job.job_id != starting]
-        hit = _choose_hit(fault, jobs, ending) if fault else []
-        stopped = self._choose_stopped(fault, hit)
-        entries = [self._entry(job, fault, job in stopped) for job in hit if fault]
+        hit = [(job, share) for job, share in running if _is_hit(share)]
+        self._say_doubts(running)
+        stopped = [job for job, _ in hit if _is_ours_to_stop(job, self._limits)]
+        entries = [self._entry(job, share.judgement, job in stopped) for job, share in hit]
         if ending is not None:
             entries.append(self._entry(ending, ending.judgement, False))
-        reason = write_reason(fault, hit, ending) if fault else None
+        reason = write_reason(fault, [job for job, _ in hit], ending) if fault else None
         self._write(facts, reason, entries)
         for job in stopped:
             self._slurm.requeue_and_hold(job.label)
             self._say(f"job {job.label} is requeued and held")
-        return tuple(job.job_id for job in hit)
+        return tuple(job.job_id for job, _ in hit)
 
-    @staticmethod
-    def _choose_stopped(fault: Judgement | None, hit: list[JobFacts]) -> list[JobFacts]:
-        """A fault that is not the hardware's drains a node at most; it stops no job."""
-        if fault is None or fault.cause is not JobCause.HARDWARE:
-            return []
-        return [job for job in hit if _is_ours_to_stop(job)]
+    def _say_doubts(self, running: Sequence[tuple[JobFacts, Share]]) -> None:
+        for job, share in running:
+            if share.doubt:
+                self._say(f"job {job.label} runs on: {share.doubt}")
 
     def _write(self, facts: NodeFacts, reason: str | None, entries: list[Evidence]) -> None:
         """One request for the drain and the evidence; none where both are there already."""
-        in_service = not facts.has(*_OUT_OF_SERVICE)
+        in_service = is_in_service(facts)
         extra = write_evidence(facts.extra, self._node, entries, time.time())
         change = NodeChange(
             drain=reason if in_service else None, extra=extra if extra != facts.extra else None
@@ -121,24 +125,47 @@ def write_reason(fault: Judgement, hit: Iterable[JobFacts], ending: EndingJob | 
     return f"{PREFIX}{tidy(fault.because, room)}{needs}{tail}"
 
 
-def _choose_hit(fault: Judgement, jobs: list[JobFacts], ending: EndingJob | None) -> list[JobFacts]:
-    """The other jobs that a fault belongs to; none where it could be any of several."""
-    root = fault.root
-    whole = root is not None and root.scope in (Scope.NODE, Scope.FABRIC)
-    ours = jobs if whole or len(jobs) == 1 else []
-    return [job for job in ours if ending is None or job.job_id != ending.job_id]
+def is_in_service(facts: NodeFacts) -> bool:
+    """Whether Slurm may start jobs on a node."""
+    return not facts.has("DRAIN", "DOWN", "FAIL")
 
 
-def _is_ours_to_stop(job: JobFacts) -> bool:
+def is_drained_by_us(facts: NodeFacts) -> bool:
+    """Whether a node is out of service for a reason of ours."""
+    return facts.has("DRAIN") and facts.reason.startswith(PREFIX)
+
+
+def lift_drain(slurm: Slurm, node: str) -> str:
+    """Return a node to service that is out of it by our own drain; else a sentence why not.
+
+    Raises SlurmError.
+    """
+    facts = slurm.nodes(node)[0]
+    if is_drained_by_us(facts):
+        slurm.update_node(node, NodeChange(resume=True))
+        return ""
+    if is_in_service(facts):
+        return f"{node} is in service"
+    return f"{node} is out of service for a reason that is not ours: {facts.reason or 'none given'}"
+
+
+def _is_hit(share: Share) -> bool:
+    """A fault that is not the hardware's drains a node at most; it is no running job's."""
+    return share.judgement.cause is JobCause.HARDWARE
+
+
+def _is_ours_to_stop(job: JobFacts, limits: Limits) -> bool:
     """Whether a job is flagged, and still running."""
-    return job.has("RUNNING", "SUSPENDED") and not job.has("COMPLETING") and _is_flagged(job)
+    return (
+        job.has("RUNNING", "SUSPENDED") and not job.has("COMPLETING") and _is_flagged(job, limits)
+    )
 
 
-def _is_flagged(job: JobFacts) -> bool:
+def _is_flagged(job: JobFacts, limits: Limits) -> bool:
     try:
         recorded = read_record(job.admin_comment) is not None
     except RecordError:
         return False
     wish = read_opt_in(job.comment)
     wished = wish is not None and not wish.problem
-    return (recorded or wished) and not refuse_job(job)
+    return (recorded or wished) and not refuse_job(job, limits)

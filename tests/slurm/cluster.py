@@ -1,4 +1,4 @@
-"""A real Slurm cluster in containers: one controller, four nodes with two stand-in GPUs each.
+"""A real Slurm cluster in containers: one controller, four nodes with stand-in GPUs.
 
 What it makes is labelled, so that several clusters live side by side: see ownership.py.
 """
@@ -203,6 +203,11 @@ class Cluster:
     def inject(self, node: str, text: str, level: int = 3) -> int:
         """Append a kernel record to a node's log, stamped with its clock now; its sequence."""
         return int(self.check(node, ["cluster-inject", str(level), text]))
+
+    def gpus(self, node: str, **answers: object) -> None:
+        """Change what NVIDIA's library says on a node; the keys are nvml.c's, with __ for a dot."""
+        pairs = [str(x) for key, value in answers.items() for x in (key.replace("__", "."), value)]
+        self.check(node, ["cluster-gpus", "set", *pairs])
 
     def kill_daemon(self, host: str, name: str) -> None:
         """End a daemon as a crash would; it stays dead until it is started again."""

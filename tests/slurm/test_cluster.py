@@ -25,12 +25,12 @@ def ended(cluster: Cluster, job: int) -> bool:
     return not {"PENDING", "RUNNING", "COMPLETING", "CONFIGURING"} & set(cluster.job_state(job))
 
 
-def test_four_idle_nodes_have_two_gpus_each(cluster: Cluster) -> None:
+def test_four_idle_nodes_have_three_gpu_gres_each(cluster: Cluster) -> None:
     nodes = {name: cluster.node(name) for name in NODES}
     assert {name: node["state"] for name, node in nodes.items()} == {
         name: ["IDLE"] for name in NODES
     }
-    assert {name: node["gres"] for name, node in nodes.items()} == dict.fromkeys(NODES, "gpu:2")
+    assert {name: node["gres"] for name, node in nodes.items()} == dict.fromkeys(NODES, "gpu:3")
 
 
 def test_a_gpu_job_of_two_nodes_runs_as_its_user_and_ends(cluster: Cluster) -> None:

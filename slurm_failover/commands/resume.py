@@ -1,0 +1,60 @@
+"""``slurm-failover resume``: return repaired nodes to service, after a look at each where it is."""
+
+from __future__ import annotations
+
+import os
+
+import click
+
+from slurm_failover.cli import say_to_terminal
+from slurm_failover.controller.returns import readmit_nodes
+from slurm_failover.model import NodeFacts
+from slurm_failover.node.checks import NodeChecks
+from slurm_failover.node.respond import is_drained_by_us, is_in_service, lift_drain
+from slurm_failover.settings import Settings
+from slurm_failover.slurm.client import Slurm
+from slurm_failover.slurm.connect import connect
+
+
+@click.command("resume")
+@click.argument("nodelist", default="")
+@click.pass_context
+def command(context: click.Context, nodelist: str) -> None:
+    """Look at this node's GPUs and machine, and lift our own drain if nothing stands against it.
+
+    NODELIST is this node if it is left out. A node is looked at where it is, so this command
+    resumes no other node: run it there, for example `clush -w NODELIST slurm-failover resume`. A
+    drain that is not ours is left as it is.
+    """
+    settings: Settings = context.obj
+    slurm = connect(settings, say_to_terminal)
+    checks = NodeChecks(os.environ, settings, say_to_terminal)
+    try:
+        refusals = [_resume(slurm, checks, node) for node in slurm.nodes(nodelist or checks.node)]
+    except PermissionError as error:
+        raise click.ClickException(f"{error}; run this as root") from error
+    readmit_nodes(slurm, say_to_terminal)
+    if any(refusals):
+        context.exit(1)
+
+
+def _resume(slurm: Slurm, checks: NodeChecks, node: NodeFacts) -> bool:
+    """Return one node to service, or say why it stays as it is. True if it stays out of service."""
+    if is_in_service(node):
+        click.echo(f"{node.name}: is in service")
+        return False
+    refusal = _find_refusal(checks, node) or lift_drain(slurm, node.name)
+    if refusal:
+        click.echo(f"{node.name}: stays out of service: {refusal}")
+        return True
+    checks.is_returned()
+    click.echo(f"{node.name}: resumed")
+    return False
+
+
+def _find_refusal(checks: NodeChecks, node: NodeFacts) -> str:
+    if not is_drained_by_us(node):
+        return f"its reason is not ours: {node.reason or 'none given'}"
+    if node.name != checks.node:
+        return "it is looked at where it is; run `slurm-failover resume` there"
+    return checks.recheck()

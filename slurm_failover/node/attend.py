@@ -1,0 +1,235 @@
+"""Judge what a look has shown, act on it, and say what is to be remembered: under the node's lock.
+
+The caller writes the ledger last: if this process dies before, the next look judges and acts again,
+which changes nothing that was done.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+from functools import cached_property
+from typing import TYPE_CHECKING
+
+from slurm_failover.node.ledger import (
+    JudgedFault,
+    Ledger,
+    is_same,
+    keep_events,
+    read_events_kept,
+)
+from slurm_failover.node.look import Look, look_at_log, read_faults, read_rules
+from slurm_failover.node.remember import count_gpus, read_devices, take
+
+if TYPE_CHECKING:
+    from slurm_failover.attribution import JobGpus
+    from slurm_failover.catalogue import Catalogue
+    from slurm_failover.gres import GresSlot
+    from slurm_failover.model import Event, JobFacts, Judgement, NodeFacts
+    from slurm_failover.node.blame import Blame, Share
+    from slurm_failover.node.readings import Reading
+    from slurm_failover.node.respond import EndingJob
+    from slurm_failover.settings import Settings
+    from slurm_failover.slurm.client import Slurm
+
+
+@dataclass(frozen=True, slots=True)
+class Ended:
+    """A flagged job whose Epilog this is. ``start`` is in seconds since the epoch."""
+
+    gpus: JobGpus
+    start: float
+    failed: bool
+
+
+@dataclass(frozen=True, slots=True)
+class Occasion:
+    """Why the node is looked at: its health check, the Prolog of job ``starting``, or the Epilog of
+    a job, which is ``ended`` if it is flagged. ``counts`` has slurmd asked how many GPUs there
+    should be.
+    """
+
+    starting: int | None = None
+    ended: Ended | None = None
+    counts: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Outcome:
+    """What came of a look. ``ledger`` is to be written, unless it is None: then the next look has
+    to judge and act again. ``verdict`` is a new fault that takes the node out of service, and
+    ``standing`` says what stands against the node now, new or not; empty if nothing does.
+    """
+
+    ledger: Ledger | None
+    verdict: bool = False
+    standing: str = ""
+
+
+class Attendant:
+    """Judges and acts for one node, once."""
+
+    def __init__(
+        self,
+        settings: Settings,
+        node: str,
+        connect: Callable[[], Slurm],
+        say: Callable[[str], None],
+    ) -> None:
+        self._settings = settings
+        self._node = node
+        self._connect = connect
+        self._say = say
+        self._now = time.time()
+
+    def attend(
+        self, old: Ledger, log: Look, readings: Sequence[Reading], occasion: Occasion
+    ) -> Outcome:
+        """Bring the node to what its log and the ``readings`` call for. Raises SlurmError."""
+        ledger = old.at_boot(log.boot)
+        if occasion.counts:
+            ledger = count_gpus(ledger, self._now, self._read_slots)
+        ledger, shown = take(ledger, readings, self.rules, self._read_slots, self._say)
+        told = occasion.ended is not None and bool(log.records or ledger.events)
+        if not shown and not told and log.after(ledger.cursor).is_clean:
+            return Outcome(ledger.judged(log.last))
+        since = old.since(self._now, self._settings.sources.first_look)
+        blame, standing = self._weigh(ledger, shown, since)
+        ledger = keep_events(ledger, shown, self._now) if shown else ledger
+        return self._act(ledger.judged(log.last), blame, standing, occasion)
+
+    def rules(self) -> Catalogue:
+        """The rules in force, read when the first is needed."""
+        return self._catalogue
+
+    @cached_property
+    def _catalogue(self) -> Catalogue:
+        return read_rules(self._settings.sources)
+
+    @cached_property
+    def _facts(self) -> NodeFacts:
+        return self._connect().nodes(self._node)[0]
+
+    @cached_property
+    def _slots(self) -> tuple[GresSlot, ...] | None:
+        from slurm_failover.sources.slurmd import read_slots
+
+        return read_slots(self._settings.slurm.slurmd, self._node)
+
+    def _read_slots(self) -> tuple[GresSlot, ...] | None:
+        return self._slots
+
+    def _weigh(self, ledger: Ledger, shown: list[Event], since: float) -> tuple[Blame, str]:
+        """The findings, new and earlier, and what they say against the node now."""
+        from slurm_failover.model import NodeAction
+        from slurm_failover.node.blame import Blame
+
+        log = look_at_log(self._settings.sources)
+        before = read_faults(log.until(ledger.cursor), self.rules())
+        records = read_faults(log.after(ledger.cursor), self.rules())
+        records = [event for event in records if (event.last_time or event.time or 0.0) >= since]
+        kept = read_events_kept(ledger)
+        again = [event for event in shown if any(is_same(old, event) for old in kept)]
+        new = [event for event in shown if event not in again]
+        everything = Blame((*records, *shown), (*before, *kept)).of_node()
+        standing = "" if everything.node is NodeAction.NONE else everything.because
+        if again and standing and self._came_back():
+            new, again = shown, []
+        return Blame((*records, *new), (*before, *kept, *again)), standing
+
+    def _came_back(self) -> bool:
+        """Whether the node is in service again, in spite of what still holds."""
+        from slurm_failover.node.respond import is_in_service
+
+        return self._settings.failover.mode == "act" and is_in_service(self._facts)
+
+    def _act(self, ledger: Ledger, blame: Blame, standing: str, occasion: Occasion) -> Outcome:
+        from slurm_failover.errors import SlurmError
+        from slurm_failover.model import NodeAction
+
+        judgement = blame.of_node() if blame.fresh else None
+        fault = judgement if judgement and judgement.node is not NodeAction.NONE else None
+        if fault is None and occasion.ended is None:
+            return Outcome(ledger, standing=standing)
+        acts = self._settings.failover.mode == "act"
+        try:
+            judged = self._respond(ledger, blame, fault, occasion)
+        except SlurmError as error:
+            if fault is None or not acts:
+                raise
+            # Slurm itself drains the node for a hook that fails.
+            self._say(f"the verdict stands, and Slurm can not be told: {fault.because}; {error}")
+            return Outcome(None, verdict=True, standing=standing)
+        if judged is not None:
+            ledger = self._opened(ledger).judged(ledger.cursor, judged)
+        return Outcome(ledger, verdict=judged is not None and acts, standing=standing)
+
+    def _opened(self, ledger: Ledger) -> Ledger:
+        """The ledger before a new drain: faults of a drain that was lifted are closed."""
+        from slurm_failover.node.respond import is_in_service
+
+        return ledger.returned() if is_in_service(self._facts) else ledger
+
+    def _respond(
+        self, ledger: Ledger, blame: Blame, fault: Judgement | None, occasion: Occasion
+    ) -> JudgedFault | None:
+        from slurm_failover.attribution import job_gpus
+        from slurm_failover.limits import read_limits
+        from slurm_failover.node.respond import Responder
+
+        # Where GPUs are no GRES, whose a GPU was depends on who else was there.
+        ask = fault is not None or self._slots == ()
+        jobs = self._connect().jobs_on(self._node) if ask else []
+        jobs = [job for job in jobs if job.job_id != occasion.starting]
+        blame = replace(
+            blame,
+            devices=read_devices(ledger),
+            slots=self._slots,
+            jobs=tuple(map(job_gpus, jobs)),
+        )
+        ending = self._read_ending(blame, occasion.ended)
+        if fault is None and ending is None:
+            return None
+        running = self._share_out(blame, jobs, occasion) if fault else []
+        limits = read_limits(self._settings)
+        responder = Responder(self._connect(), self._node, self._say, limits)
+        hit = responder.respond(self._facts, fault, running, ending)
+        return _note_fault(fault, hit, ledger.boot, self._now) if fault else None
+
+    def _share_out(
+        self, blame: Blame, jobs: list[JobFacts], occasion: Occasion
+    ) -> list[tuple[JobFacts, Share]]:
+        """Every job on the node with its share in what is new, the one that ends apart."""
+        ends = occasion.ended.gpus.job_id if occasion.ended else None
+        grace = self._settings.failover.grace
+        return [
+            (job, blame.of_running(job, self._now, grace)) for job in jobs if job.job_id != ends
+        ]
+
+    def _read_ending(self, blame: Blame, ended: Ended | None) -> EndingJob | None:
+        """What the findings say of the flagged job that ends, if the controller has a use for it.
+
+        A hardware fault counts whatever the end; anything else explains a failure at most.
+        """
+        from slurm_failover.model import JobCause, Judgement, NodeAction, Window
+        from slurm_failover.node.respond import EndingJob
+
+        if ended is None:
+            return None
+        window = Window(ended.start, self._now, self._settings.failover.grace)
+        share = blame.of_ending(ended.gpus, window)
+        judgement = share.judgement
+        if share.doubt:
+            judgement = Judgement(JobCause.UNKNOWN, NodeAction.NONE, share.doubt)
+        explains = judgement.cause is not JobCause.UNKNOWN or share.doubt
+        if judgement.cause is JobCause.HARDWARE or (ended.failed and explains):
+            return EndingJob(ended.gpus.job_id, ended.start, judgement)
+        return None
+
+
+def _note_fault(fault: Judgement, jobs: tuple[int, ...], boot: str, now: float) -> JudgedFault:
+    from slurm_failover.node.repair import repair_of
+
+    rule = fault.root.rule if fault.root else ""
+    return JudgedFault(now, rule, fault.because, jobs, boot, repair_of(fault))

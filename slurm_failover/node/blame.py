@@ -1,0 +1,93 @@
+"""What this node's findings say of the node, and of each job on it. Pure.
+
+A fault of one job's GPU is not another job's: every job is judged by the events that hit it. Where
+nobody can tell whether an event hit a job, the answer is a doubt, and a doubt stops no job.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+
+from slurm_failover.attribution import Device, JobGpus, job_gpus, jobs_hit
+from slurm_failover.classify import judge
+from slurm_failover.gres import GresSlot
+from slurm_failover.model import (
+    Event,
+    JobCause,
+    JobFacts,
+    Judgement,
+    NodeAction,
+    Scope,
+    Window,
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Share:
+    """A job's share in the findings: the judgement on what hit it, and a sentence on what may have
+    hit it and would be the hardware's fault; empty if there is no such doubt.
+    """
+
+    judgement: Judgement
+    doubt: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Blame:
+    """Events that are new, and ``earlier`` ones that were judged before and explain the new.
+
+    ``devices`` are the node's GPUs, ``slots`` its GPU GRES as in ``attribution.jobs_hit``, and
+    ``jobs`` what is known of the jobs on the node.
+    """
+
+    fresh: tuple[Event, ...]
+    earlier: tuple[Event, ...] = ()
+    devices: tuple[Device, ...] = ()
+    slots: tuple[GresSlot, ...] | None = None
+    jobs: tuple[JobGpus, ...] = ()
+
+    def of_node(self) -> Judgement:
+        """Whether the node needs anything for what is new."""
+        return judge(self.fresh, earlier=self.earlier)
+
+    def of_running(self, job: JobFacts, now: float, grace: float) -> Share:
+        """A job's share in what is new; ``now`` and ``grace`` are in seconds."""
+        window = Window(job.start, now, grace)
+        return self._share(job_gpus(job), self.fresh, self.earlier, window)
+
+    def of_ending(self, job: JobGpus, window: Window) -> Share:
+        """An ending job's share in all that is known, judged before or not."""
+        return self._share(job, (*self.earlier, *self.fresh), (), window)
+
+    def _share(
+        self, job: JobGpus, events: Iterable[Event], earlier: Iterable[Event], window: Window
+    ) -> Share:
+        hits, doubtful = self._sort(events, job)
+        context, _ = self._sort(earlier, job)
+        own = judge(hits, window, earlier=context)
+        if own.cause is not JobCause.UNKNOWN or not doubtful:
+            return Share(own)
+        worst = judge([*hits, *doubtful], window, earlier=context)
+        if worst.cause is not JobCause.HARDWARE or worst.root is None:
+            return Share(own)
+        return Share(own, f"{worst.root.because}; whether that hit this job can not be told")
+
+    def _sort(self, events: Iterable[Event], job: JobGpus) -> tuple[list[Event], list[Event]]:
+        """The events that hit a job, and those of which nobody can tell."""
+        jobs = [job, *(other for other in self.jobs if other.job_id != job.job_id)]
+        hits: list[Event] = []
+        doubtful: list[Event] = []
+        for event in events:
+            if event.scope is Scope.JOB and event.pci is None:
+                hits.append(event)
+                continue
+            # What costs the node a reboot takes all instances of the GPU with it.
+            whole = event.node_action is NodeAction.REBOOT
+            instance = None if whole else event.gpu_instance
+            answer = jobs_hit(event, jobs, self.devices, self.slots, instance)
+            if job.job_id in answer.hit:
+                hits.append(event)
+            elif job.job_id in answer.unsure:
+                doubtful.append(event)
+        return hits, doubtful

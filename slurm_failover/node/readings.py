@@ -1,0 +1,140 @@
+"""The sources that show states and counters: the GPUs through NVML, the machine, its BMC.
+
+All have one shape: a look gives a Reading, which is judged against what the node's ledger remembers
+of the look before, and says what is to be remembered for the next. Nothing here changes anything.
+"""
+
+from __future__ import annotations
+
+import time
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from slurm_failover.memory import Memory
+from slurm_failover.sources.presence import NO_DRIVER
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from slurm_failover.attribution import Device
+    from slurm_failover.catalogue import Catalogue, Rule
+    from slurm_failover.model import Event
+    from slurm_failover.settings import Settings
+
+    Rules = Callable[[], Catalogue]
+
+NVML, SYSFS, BMC = "nvml", "sysfs", "bmc"
+SYSFS_TIMEOUT = 5.0
+BMC_TIMEOUT = 12.0
+"""Seconds. With NVML's own they fit into the 45 s that prolog/healthcheck.sh allows."""
+
+
+@dataclass(frozen=True, slots=True)
+class Reading:
+    """One look at one source at ``time``, in seconds since the epoch.
+
+    ``unseen`` says what could not be seen, and is empty if nothing was hidden. ``judge`` gives the
+    events that the look shows, by the memory of the look before and the number of GPUs that the
+    node should have; ``remember`` gives the memory of both looks.
+    ``devices`` are the node's GPUs by all their names, where the source knows them.
+    """
+
+    source: str
+    time: float
+    unseen: str
+    judge: Callable[[Memory | None, Rules, int | None], list[Event]]
+    remember: Callable[[Memory | None], Memory]
+    devices: tuple[Device, ...] = ()
+
+
+def read_gpus(settings: Settings, lock: str) -> Reading:
+    """Look at the GPUs through NVML. ``lock`` is a file in a folder of ours.
+
+    A look that NVML does not end in time gives what it showed until then.
+    """
+    from slurm_failover import gpu_health
+    from slurm_failover.attribution import devices_of
+    from slurm_failover.sources.nvml import read_state
+
+    state = read_state(settings.sources.nvml_timeout, lock=Path(lock))
+    limits = settings.gpu
+
+    return Reading(
+        source=NVML,
+        time=state.time,
+        unseen=f"the GPUs: {state.unreadable}" if state.unreadable else "",
+        judge=lambda previous, rules, gpus: gpu_health.judge_gpus(
+            state, previous, limits, gpus, _lazily(rules)
+        ),
+        remember=lambda previous: gpu_health.remember(state, previous, limits),
+        devices=devices_of(state),
+    )
+
+
+def no_gpus() -> Reading:
+    """The look at a node without NVIDIA's driver: nothing is judged, and that is said."""
+    return Reading(
+        source=NVML,
+        time=time.time(),
+        unseen=NO_DRIVER,
+        judge=lambda previous, rules, gpus: [],
+        remember=lambda previous: previous or Memory(),
+    )
+
+
+def read_machine_around(settings: Settings) -> Reading:
+    """Look at PCIe, memory, heat and network ports through sysfs."""
+    from slurm_failover.machine_health import judge_machine, remember_machine
+    from slurm_failover.sources.sysfs import read_machine
+
+    state = read_machine(SYSFS_TIMEOUT, sys_root=Path(settings.sources.sysfs))
+    return Reading(
+        source=SYSFS,
+        time=state.time,
+        unseen=f"the machine: {state.unreadable}" if state.unreadable else "",
+        judge=lambda previous, rules, gpus: judge_machine(
+            state, previous, settings.machine, _lazily(rules)
+        ),
+        remember=lambda previous: remember_machine(state, previous),
+    )
+
+
+def read_management(settings: Settings) -> Reading:
+    """Ask the BMC for its sensors and for what is new in its log."""
+    from slurm_failover.bmc_health import judge_bmc, new_log_lines, remember_bmc
+    from slurm_failover.sources.bmc import read_bmc
+
+    state = read_bmc(BMC_TIMEOUT, ipmitool=settings.sources.ipmitool)
+
+    def judge(previous: Memory | None, rules: Rules, gpus: int | None) -> list[Event]:
+        events = judge_bmc(state, previous, settings.machine, _lazily(rules))
+        lines = new_log_lines(state, previous)
+        return events + _read_log(lines, state.time, rules) if lines else events
+
+    return Reading(
+        source=BMC,
+        time=state.time,
+        unseen=f"the BMC: {state.unreadable}" if state.unreadable else "",
+        judge=judge,
+        remember=lambda previous: remember_bmc(state, previous),
+    )
+
+
+def _read_log(lines: tuple[str, ...], now: float, rules: Rules) -> list[Event]:
+    """The events in new lines of the BMC's log. Its clock is not ours: they are of this look."""
+    from dataclasses import replace
+
+    from slurm_failover.classify import read_events
+    from slurm_failover.parse import parse_lines
+
+    records = parse_lines([line.encode() for line in lines], "ipmi-sel", now=now)
+    return [
+        replace(event, time=now, last_time=now, time_certain=True, source=BMC)
+        for event in read_events(records, rules())
+    ]
+
+
+def _lazily(rules: Rules) -> Callable[[str], Rule]:
+    """A finder of rules by name that loads them when the first is asked for."""
+    return lambda name: rules().rule(name)

@@ -1,0 +1,108 @@
+"""Take looks into the ledger: judge each by the one before, and note what it could not see."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+from slurm_failover.node.ledger import Ledger, SourceNote
+
+if TYPE_CHECKING:
+    from slurm_failover.attribution import Device
+    from slurm_failover.catalogue import Catalogue
+    from slurm_failover.gres import GresSlot
+    from slurm_failover.memory import Memory
+    from slurm_failover.model import Event
+    from slurm_failover.node.readings import Reading
+
+    Slots = Callable[[], tuple[GresSlot, ...] | None]
+
+GRES = "gres"
+"""The name under which the ledger notes how many GPUs the node should have."""
+GRES_INTERVAL = 3600.0
+"""Seconds after which a health check asks slurmd again for the node's GRES."""
+OVERTAKEN = 60.0
+"""Seconds by which a look can have been overtaken by another; beyond, the clock was set back."""
+
+_COUNTED = ("gpu-missing", "gpu-driver-not-loaded")
+"""The rules that rest on how many GPUs the node should have."""
+
+
+def take(
+    ledger: Ledger,
+    readings: Iterable[Reading],
+    rules: Callable[[], Catalogue],
+    slots: Slots,
+    say: Callable[[str], None],
+) -> tuple[Ledger, list[Event]]:
+    """The ledger with the ``readings`` noted, and the events that they show.
+
+    A reading that was overtaken by a newer one shows nothing that the newer did not.
+    """
+    shown: list[Event] = []
+    for reading in readings:
+        note = ledger.note(reading.source)
+        if 0 <= note.time - reading.time < OVERTAKEN:
+            continue
+        previous = _recall(note)
+        events = reading.judge(previous, rules, expected_gpus(ledger))
+        if any(event.rule in _COUNTED for event in events):
+            ledger = count_gpus(ledger, reading.time, slots)
+            events = reading.judge(previous, rules, expected_gpus(ledger))
+        shown += events
+        if reading.unseen != note.unseen:
+            say(f"can not see {reading.unseen}" if reading.unseen else f"{reading.source} is seen")
+        memory = reading.remember(previous).to_json()
+        ledger = ledger.noted(reading.source, SourceNote(reading.time, reading.unseen, memory))
+        ledger = _with_devices(ledger, reading)
+    return ledger, shown
+
+
+def expected_gpus(ledger: Ledger) -> int | None:
+    """How many physical GPUs the node should have, None where unknown."""
+    memory = ledger.note(GRES).memory
+    return int(memory) if memory else None
+
+
+def is_count_due(ledger: Ledger, now: float) -> bool:
+    """Whether the health check should ask for the node's GRES."""
+    return abs(now - ledger.note(GRES).time) >= GRES_INTERVAL
+
+
+def count_gpus(ledger: Ledger, now: float, slots: Slots) -> Ledger:
+    """The ledger with the number of GPUs that the node's GRES call for."""
+    from slurm_failover.gres import physical_gpus
+
+    count = physical_gpus(slots())
+    return ledger.noted(GRES, SourceNote(now, "", "" if count is None else str(count)))
+
+
+def read_devices(ledger: Ledger) -> tuple[Device, ...]:
+    """The node's GPUs by all their names, as far as looks in this boot have seen them."""
+    from slurm_failover.attribution import devices_from_json
+
+    try:
+        return devices_from_json(ledger.devices) if ledger.devices else ()
+    except (ValueError, TypeError, KeyError):
+        return ()
+
+
+def _recall(note: SourceNote) -> Memory | None:
+    """The memory of the look before; a damaged one is none, and this is a first look."""
+    from slurm_failover.memory import Memory
+
+    try:
+        return Memory.from_json(note.memory) if note.memory else None
+    except (ValueError, TypeError, KeyError):
+        return None
+
+
+def _with_devices(ledger: Ledger, reading: Reading) -> Ledger:
+    """The ledger with what this look and earlier ones know of the GPUs' names."""
+    if not reading.devices:
+        return ledger
+    from slurm_failover.attribution import devices_to_json, merge_devices
+
+    merged = merge_devices(reading.devices, read_devices(ledger))
+    return replace(ledger, devices=devices_to_json(merged))
