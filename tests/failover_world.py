@@ -25,6 +25,7 @@ from slurm_failover.controller.placement import Placement
 from slurm_failover.errors import FailoverError, SlurmUnavailable
 from slurm_failover.model import Event, FaultClass, JobCause, Judgement, Limits, NodeAction, Scope
 from slurm_failover.node import respond as respond_module
+from slurm_failover.node.blame import Share
 from slurm_failover.node.respond import EndingJob, Responder
 
 WAIT_FOR_NODES = 300
@@ -149,14 +150,23 @@ class House:
     ) -> None:
         """Epilog of a node that ``found`` something in the job's window."""
         with self.process(trouble) as slurm:
-            fault = found if found.node is not NodeAction.NONE else None
             ending = EndingJob(self.slurm.peek(label).job_id, start, found)
-            Responder(slurm, node, self.story.append).respond(fault, ending)
+            self._respond(slurm, node, found, ending)
 
     def health_check(self, node: str, found: Judgement, trouble: Trouble | None = None) -> None:
-        """HealthCheckProgram of a node that ``found`` something."""
+        """HealthCheckProgram of a node that ``found`` something which hit all its jobs."""
         with self.process(trouble) as slurm:
-            Responder(slurm, node, self.story.append).respond(found, None)
+            self._respond(slurm, node, found, None)
+
+    def _respond(
+        self, slurm: Troubled, node: str, found: Judgement, ending: EndingJob | None
+    ) -> None:
+        fault = found if found.node is not NodeAction.NONE else None
+        facts = slurm.nodes(node)[0]
+        jobs = slurm.jobs_on(node) if fault else []
+        ends = ending.job_id if ending else None
+        running = [(job, Share(found)) for job in jobs if job.job_id != ends]
+        Responder(slurm, node, self.story.append).respond(facts, fault, running, ending)
 
     def decide(self, trouble: Trouble | None = None, rounds: int = 3) -> None:
         """The decider, which ends after so many rounds as if it was killed between two."""

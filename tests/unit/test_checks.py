@@ -1,0 +1,339 @@
+"""A node's hooks, from a record in the kernel's log to the drain, the evidence and the verdict."""
+
+from __future__ import annotations
+
+import json
+import time
+from collections.abc import Callable
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+from fake_slurmctld import FakeSlurm
+
+from slurm_failover import files
+from slurm_failover.errors import SlurmUnavailable, SourceUnreadable
+from slurm_failover.evidence import read_evidence
+from slurm_failover.model import JobCause
+from slurm_failover.node import checks
+from slurm_failover.node.checks import NodeChecks
+from slurm_failover.settings import Settings, SlurmSettings, SourceSettings, StateSettings
+from slurm_failover.slurm import connect
+from slurm_failover.slurm.observe import Observer
+from slurm_failover.sources import kmsg
+
+LOST = (
+    "NVRM: Xid (PCI:0000:3b:00): 79, pid='<unknown>', name=<unknown>, GPU has fallen off the bus."
+)
+MEMORY_FAULT = (
+    "NVRM: Xid (PCI:0000:3b:00): 31, pid=42, name=python, Ch 00000008, intr 00000000. MMU Fault: "
+    "ENGINE GRAPHICS GPCCLIENT_T1_0 faulted @ 0x7f_0. Fault is of type FAULT_PDE ACCESS_TYPE_READ"
+)
+
+
+class Node:
+    """Node n1 with a kernel log of its own, over a Slurm in memory."""
+
+    def __init__(self, folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+        self.log = folder / "kmsg"
+        self.log.touch()
+        self.ledger = folder / "state" / "node" / "ledger.json"
+        self.slurm = FakeSlurm(now=int(time.time()) - 100)
+        self.slurm.parameters["SchedulerParameters"] = "nohold_on_prolog_fail"
+        self.said: list[str] = []
+        slurmd = folder / "slurmd"
+        slurmd.write_text("#!/bin/sh\n")
+        slurmd.chmod(0o755)
+        self.settings = Settings(
+            sources=SourceSettings(
+                kmsg=str(self.log),
+                rules=str(folder / "rules"),
+                nvml=False,
+                sysfs="",
+                ipmitool="",
+                slurmd_log="",
+            ),
+            slurm=SlurmSettings(slurmd=str(slurmd)),
+            state=StateSettings(directory=str(folder / "state")),
+        )
+        self.environment: dict[str, str] = {"SLURMD_NODENAME": "n1"}
+        monkeypatch.setattr(connect, "connect", lambda settings, say: self.client(say))
+
+    def client(self, say: Callable[[str], None]) -> object:
+        observes = self.settings.failover.mode == "observe"
+        return Observer(self.slurm, say) if observes else self.slurm
+
+    def record(self, text: str, *, priority: int = 3, age: float = 0.0) -> None:
+        """Append a record of the kernel; facility 0 is its own, 1 is a user's."""
+        number = len(self.log.read_text().splitlines()) + 1
+        micros = int((time.clock_gettime(time.CLOCK_MONOTONIC) - age) * 1e6)
+        with self.log.open("a") as file:
+            file.write(f"{priority},{number},{max(micros, 0)},-;{text}\n")
+
+    def run_job(self, comment: str = "failover", size: int = 1) -> str:
+        label = self.slurm.submit(comment, size=size)
+        assert self.slurm.schedule() == [label]
+        job = self.slurm.peek(label)
+        self.environment |= {
+            "SLURM_JOB_ID": label,
+            "SLURM_JOB_COMMENT": comment,
+            "SLURM_JOB_START_TIME": str(job.start),
+            "SLURM_JOB_EXIT_CODE": "256",
+        }
+        return label
+
+    def checks(self) -> NodeChecks:
+        return NodeChecks(self.environment, self.settings, self.said.append)
+
+    def end_job(self, label: str) -> bool:
+        self.slurm.finish(label, code=1)
+        return self.checks().check_job_end()
+
+    @property
+    def reason(self) -> str:
+        return self.slurm.peek_node("n1").reason
+
+    def causes(self) -> list[JobCause]:
+        return [entry.cause for entry in read_evidence("n1", self.slurm.peek_node("n1").extra)]
+
+
+@pytest.fixture
+def node(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Node:
+    return Node(tmp_path, monkeypatch)
+
+
+# --- a healthy node -------------------------------------------------------------------------------
+
+
+def test_a_healthy_node_makes_no_request(node: Node) -> None:
+    label = node.run_job()
+    node.record("usb 1-1: new device", priority=6)
+    node.slurm.calls.clear()
+    assert not node.checks().check_job_start()
+    assert not node.checks().check_health()
+    assert not node.checks().check_health()
+    assert not node.end_job(label)
+    assert node.slurm.calls == []
+
+
+# --- a fault at the end of a job ------------------------------------------------------------------
+
+
+def test_a_hardware_fault_drains_the_node_and_leaves_word_on_the_job(node: Node) -> None:
+    label = node.run_job()
+    node.record(LOST)
+    assert node.end_job(label)
+    assert node.reason.startswith("slurm-failover: ")
+    assert "fallen off the bus" in node.reason
+    assert f"(job {label})" in node.reason
+    assert node.causes() == [JobCause.HARDWARE]
+
+
+def test_the_epilog_run_twice_says_the_same_and_gives_one_verdict(node: Node) -> None:
+    label = node.run_job()
+    node.record(LOST)
+    assert node.end_job(label)
+    before = node.slurm.peek_node("n1").facts()
+    assert not node.checks().check_job_end()
+    assert node.slurm.peek_node("n1").facts() == before
+
+
+def test_without_the_flag_the_node_is_drained_all_the_same(node: Node) -> None:
+    label = node.run_job("words")
+    node.record(LOST)
+    assert node.end_job(label)
+    assert node.reason.startswith("slurm-failover: ")
+
+
+def test_a_fault_of_the_job_itself_is_told_and_drains_nothing(node: Node) -> None:
+    label = node.run_job()
+    node.record(MEMORY_FAULT)
+    assert not node.end_job(label)
+    assert node.reason == ""
+    assert node.causes() == [JobCause.INTERNAL]
+
+
+def test_a_fault_of_the_job_itself_that_did_not_fail_it_is_not_told(node: Node) -> None:
+    label = node.run_job()
+    node.environment["SLURM_JOB_EXIT_CODE"] = "0"
+    node.record(MEMORY_FAULT)
+    assert not node.end_job(label)
+    assert node.causes() == []
+
+
+def test_a_fault_from_before_the_job_is_not_the_jobs(node: Node) -> None:
+    node.record(MEMORY_FAULT, age=600)
+    label = node.run_job()
+    assert not node.end_job(label)
+    assert node.causes() == []
+
+
+def test_what_a_user_wrote_into_the_log_is_not_believed(node: Node) -> None:
+    label = node.run_job()
+    node.record(LOST, priority=11)
+    assert not node.end_job(label)
+    assert node.reason == ""
+    assert JobCause.HARDWARE not in node.causes()
+
+
+# --- a fault while a job runs ---------------------------------------------------------------------
+
+
+def test_a_running_flagged_job_is_stopped(node: Node) -> None:
+    flagged = node.run_job()
+    node.record(LOST)
+    assert node.checks().check_health()
+    assert node.slurm.job(flagged).has("SPECIAL_EXIT")
+    assert f"(job {flagged})" in node.reason
+
+
+@pytest.mark.parametrize("comment", ["words", "failover=none"])
+def test_a_running_job_without_a_valid_wish_runs_on(node: Node, comment: str) -> None:
+    label = node.run_job(comment)
+    node.record(LOST)
+    assert node.checks().check_health()
+    assert node.slurm.job(label).states == {"RUNNING"}
+
+
+def test_a_job_on_another_node_runs_on(node: Node) -> None:
+    label = node.run_job(size=1)
+    node.slurm.peek(label).nodes = ["n2"]
+    node.record(LOST)
+    assert node.checks().check_health()
+    assert node.slurm.job(label).states == {"RUNNING"}
+
+
+def test_a_fault_is_found_once(node: Node) -> None:
+    node.record(LOST)
+    assert node.checks().check_health()
+    node.slurm.resume("n1")
+    node.slurm.calls.clear()
+    assert not node.checks().check_health()
+    assert not node.checks().check_job_end()
+    assert node.reason == ""
+
+
+def test_a_new_fault_after_a_resume_drains_again(node: Node) -> None:
+    node.record(LOST)
+    assert node.checks().check_health()
+    node.slurm.resume("n1")
+    node.record(LOST.replace("79", "95").replace("GPU has fallen off the bus.", "Uncontained"))
+    assert node.checks().check_health()
+    assert node.reason.startswith("slurm-failover: ")
+
+
+def test_a_first_look_leaves_the_old_records_of_a_log_alone(node: Node) -> None:
+    node.settings = replace(node.settings, sources=replace(node.settings.sources, first_look=60))
+    node.record(LOST, age=3600)
+    assert not node.checks().check_health()
+    assert node.reason == ""
+
+
+def test_after_a_reboot_every_record_since_boot_is_new(
+    node: Node, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    node.record("Xid of no number", priority=6)
+    assert not node.checks().check_health()
+    monkeypatch.setattr(kmsg, "boot_id", lambda: "another boot")
+    node.log.write_text("")
+    node.record(LOST, age=3000)
+    assert node.checks().check_health()
+
+
+def test_an_administrators_drain_keeps_its_reason(node: Node) -> None:
+    label = node.run_job()
+    node.slurm.drain("n1", "maintenance")
+    node.record(LOST)
+    assert node.end_job(label)
+    assert node.reason == "maintenance"
+    assert node.causes() == [JobCause.HARDWARE]
+
+
+# --- the Prolog -----------------------------------------------------------------------------------
+
+
+def test_a_prolog_on_a_faulty_node_is_a_verdict_and_leaves_the_job_to_slurm(node: Node) -> None:
+    label = node.run_job()
+    node.record(LOST)
+    assert node.checks().check_job_start()
+    assert node.reason.startswith("slurm-failover: ")
+    assert node.slurm.job(label).has("RUNNING")
+    assert node.causes() == []
+
+
+def test_a_prolog_is_no_verdict_where_slurm_would_hold_the_job_for_it(node: Node) -> None:
+    node.run_job()
+    node.slurm.parameters.clear()
+    node.record(LOST)
+    assert not node.checks().check_job_start()
+    assert node.reason.startswith("slurm-failover: ")
+    assert any("nohold_on_prolog_fail" in line for line in node.said)
+
+
+# --- what goes wrong ------------------------------------------------------------------------------
+
+
+def test_a_log_that_can_not_be_read_is_no_verdict(node: Node) -> None:
+    node.log.unlink()
+    with pytest.raises(SourceUnreadable):
+        node.checks().check_health()
+    assert node.slurm.calls == []
+
+
+@pytest.mark.parametrize(
+    "text", ["", "{", "[]", "null", '{"boot": 1}', '{"boot": "x", "cursor": "y", "faults": []}']
+)
+def test_a_damaged_ledger_is_a_first_look(node: Node, text: str) -> None:
+    node.ledger.parent.mkdir(parents=True)
+    node.ledger.write_text(text)
+    node.record(LOST)
+    assert node.checks().check_health()
+    assert any("can not be read" in line for line in node.said)
+    assert json.loads(node.ledger.read_text())["cursor"] == 1
+
+
+def test_a_verdict_that_slurm_can_not_be_told_stands_and_is_acted_upon_later(
+    node: Node, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def silent(*_: object) -> None:
+        raise SlurmUnavailable("Socket timed out")
+
+    node.record(LOST)
+    with monkeypatch.context() as while_silent:
+        while_silent.setattr(node.slurm, "update_node", silent)
+        assert node.checks().check_health()
+    assert node.reason == ""
+    assert node.checks().check_health()
+    assert node.reason.startswith("slurm-failover: ")
+
+
+def test_a_look_that_another_one_keeps_out_is_no_verdict(
+    node: Node, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(checks, "LOCK_PATIENCE", 0.0)
+    node.record(LOST)
+    files.make_folder(str(node.ledger.parent))
+    with files.locked(str(node.ledger.parent / "lock"), 0):
+        assert not node.checks().check_health()
+    assert node.reason == ""
+    assert node.checks().check_health()
+
+
+def test_an_observer_tells_and_changes_nothing(node: Node) -> None:
+    node.settings = replace(node.settings, failover=replace(node.settings.failover, mode="observe"))
+    label = node.run_job()
+    node.record(LOST)
+    assert not node.end_job(label)
+    assert {"update_node", "requeue_and_hold"}.isdisjoint(node.slurm.calls)
+    assert any("would update node n1" in line for line in node.said)
+
+
+def test_a_broken_rule_file_of_the_site_is_an_error_with_its_name(
+    node: Node, tmp_path: Path
+) -> None:
+    (tmp_path / "rules").mkdir()
+    (tmp_path / "rules" / "site.toml").write_text("[x]\nno = 1\n")
+    node.record(LOST)
+    with pytest.raises(Exception, match=r"site\.toml"):
+        node.checks().check_health()
+    assert node.reason == ""
