@@ -1,0 +1,207 @@
+"""The hooks' boundary: what exit status Slurm sees, and what a healthy run costs."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import pytest
+from fake_slurmctld import FakeSlurm
+
+from slurm_failover import hooks, settings_file
+from slurm_failover.node.checks import NodeChecks
+from slurm_failover.settings import Settings
+from slurm_failover.slurm import connect
+
+ROOT = Path(__file__).parent.parent.parent
+HEAVY = (
+    *("subprocess", "click", "tenacity", "ClusterShell", "pynvml", "rich", "logging", "asyncio"),
+    *("socket", "ssl", "http", "email", "tempfile", "shutil", "traceback", "threading", "random"),
+    *("slurm_failover.classify", "slurm_failover.catalogue", "slurm_failover.slurm"),
+    *("slurm_failover.policy", "slurm_failover.record", "slurm_failover.evidence"),
+)
+
+
+class Site:
+    """A node's files: settings, kernel log, state, and the hooks' log."""
+
+    def __init__(self, folder: Path) -> None:
+        self.folder = folder
+        self.kmsg = folder / "kmsg"
+        self.kmsg.touch()
+        self.log = folder / "log"
+        self.log.touch()
+        self.settings = folder / "settings.toml"
+        slurmd = folder / "slurmd"
+        slurmd.write_text("#!/bin/sh\n")
+        slurmd.chmod(0o755)
+        self.write_settings()
+
+    def write_settings(self, more: str = "") -> None:
+        folder = self.folder
+        self.settings.write_text(
+            f'[sources]\nkmsg = "{self.kmsg}"\nrules = "{folder}/rules"\nnvml = false\n'
+            f'sysfs = ""\nipmitool = ""\nslurmd_log = ""\n'
+            f'[slurm]\nbin = "{folder}/no-slurm"\nslurmd = "{folder}/slurmd"\n'
+            f'[state]\ndirectory = "{folder}/state"\nlog = "{self.log}"\n{more}'
+        )
+
+    def record(self, text: str) -> None:
+        number = len(self.kmsg.read_text().splitlines()) + 1
+        micros = int(time.clock_gettime(time.CLOCK_MONOTONIC) * 1e6)
+        with self.kmsg.open("a") as file:
+            file.write(f"3,{number},{micros},-;{text}\n")
+
+    def said(self) -> list[str]:
+        return self.log.read_text().splitlines()
+
+
+@pytest.fixture
+def site(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Site:
+    site = Site(tmp_path)
+    load: Callable[[str], Settings] = settings_file.load_settings
+    monkeypatch.setattr(settings_file, "load_settings", lambda: load(str(site.settings)))
+    for name in [name for name in os.environ if name.startswith(("SLURM", "SPANK"))]:
+        monkeypatch.delenv(name)
+    monkeypatch.setenv("SLURMD_NODENAME", "n1")
+    monkeypatch.setenv("SLURM_JOB_ID", "100")
+    return site
+
+
+@pytest.fixture
+def slurm(monkeypatch: pytest.MonkeyPatch) -> FakeSlurm:
+    slurm = FakeSlurm(now=int(time.time()) - 100)
+    monkeypatch.setattr(connect, "connect", lambda *_: slurm)
+    return slurm
+
+
+@pytest.fixture
+def to_syslog(monkeypatch: pytest.MonkeyPatch) -> Iterator[list[str]]:
+    lines: list[str] = []
+    monkeypatch.setattr("syslog.syslog", lambda _, line: lines.append(line))
+    yield lines
+
+
+NODE_HOOKS = ["prolog", "healthcheck", "epilog"]
+ALL_HOOKS = [*NODE_HOOKS, "prolog_slurmctld", "epilog_slurmctld"]
+
+
+@pytest.mark.parametrize("name", ["healthcheck", "epilog"])
+def test_a_new_hardware_fault_is_a_verdict_and_the_same_one_is_not(
+    site: Site, slurm: FakeSlurm, name: str
+) -> None:
+    site.record("NVRM: Xid (PCI:0000:3b:00): 79, pid=42, GPU has fallen off the bus.")
+    assert hooks.main([name]) == hooks.VERDICT
+    assert slurm.peek_node("n1").reason.startswith("slurm-failover: ")
+    assert hooks.main([name]) == 0
+
+
+def test_an_application_fault_is_no_verdict(site: Site, slurm: FakeSlurm) -> None:
+    site.record("NVRM: Xid (PCI:0000:3b:00): 13, pid=42, Graphics Exception")
+    assert [hooks.main([name]) for name in ("epilog", "healthcheck")] == [0, 0]
+    assert slurm.peek_node("n1").reason == ""
+
+
+@pytest.mark.parametrize("name", ALL_HOOKS)
+def test_a_bug_of_ours_is_no_verdict_and_is_logged_with_its_traceback(
+    site: Site, monkeypatch: pytest.MonkeyPatch, name: str
+) -> None:
+    def bug(*_: object) -> bool:
+        raise ZeroDivisionError("a bug")
+
+    monkeypatch.setitem(hooks.HOOKS, name, bug)
+    assert hooks.main([name]) == 0
+    assert len(site.said()) == 1
+    assert f"{name}: no verdict: Traceback" in site.said()[0]
+    assert "ZeroDivisionError: a bug" in site.said()[0]
+
+
+@pytest.mark.parametrize("name", ["prolog_slurmctld", "epilog_slurmctld", "prolog"])
+def test_a_missing_variable_of_slurm_is_no_verdict(
+    site: Site, slurm: FakeSlurm, monkeypatch: pytest.MonkeyPatch, name: str
+) -> None:
+    monkeypatch.delenv("SLURM_JOB_ID")
+    assert hooks.main([name]) == 0
+    assert "SLURM_JOB_ID" in site.said()[0]
+
+
+@pytest.mark.parametrize("name", ALL_HOOKS)
+@pytest.mark.parametrize(
+    ("text", "words"),
+    [
+        ("[failover]\nmax_retrys = 1\n", "line 2: [failover] max_retrys: unknown key"),
+        ("[failover\n", "not valid TOML"),
+    ],
+)
+def test_bad_settings_are_no_verdict_and_named_in_syslog(
+    site: Site, to_syslog: list[str], name: str, text: str, words: str
+) -> None:
+    site.record("NVRM: Xid (PCI:0000:3b:00): 79, pid=42, GPU has fallen off the bus.")
+    site.settings.write_text(text)
+    assert hooks.main([name]) == 0
+    assert len(to_syslog) == 1
+    assert to_syslog[0].startswith(f"{name}: no verdict: {site.settings}: ")
+    assert words in to_syslog[0]
+
+
+@pytest.mark.parametrize("name", NODE_HOOKS)
+def test_a_kernel_log_that_can_not_be_read_is_no_verdict(site: Site, name: str) -> None:
+    site.kmsg.unlink()
+    assert hooks.main([name]) == 0
+    assert "no verdict: the kernel log" in site.said()[0]
+    assert "Traceback" not in site.said()[0]
+
+
+@pytest.mark.parametrize("arguments", [[], ["nonsense"]])
+def test_an_unknown_hook_is_no_verdict(site: Site, arguments: list[str]) -> None:
+    assert hooks.main(arguments) == 0
+    assert "no verdict" in site.said()[0]
+
+
+def test_a_state_folder_that_can_not_be_written_is_no_verdict(site: Site) -> None:
+    (site.folder / "state").write_text("a file in its place")
+    site.record("NVRM: Xid (PCI:0000:3b:00): 79, pid=42, GPU has fallen off the bus.")
+    assert hooks.main(["healthcheck"]) == 0
+    assert "no verdict" in site.said()[-1]
+
+
+def test_an_observing_site_gets_no_verdict(site: Site, slurm: FakeSlurm) -> None:
+    site.write_settings('[failover]\nmode = "observe"\n')
+    site.record("NVRM: Xid (PCI:0000:3b:00): 79, pid=42, GPU has fallen off the bus.")
+    assert hooks.main(["epilog"]) == 0
+
+
+# --- the healthy path -----------------------------------------------------------------------------
+
+CHILD = """
+import json, sys
+sys.path.insert(0, sys.argv[1])
+from slurm_failover import settings_file
+settings_file.load_settings.__defaults__ = (sys.argv[2],)
+from slurm_failover import hooks
+print(json.dumps([hooks.main([sys.argv[3]]), sorted(sys.modules)]))
+"""
+
+
+@pytest.mark.parametrize("name", NODE_HOOKS)
+def test_a_healthy_run_asks_nobody_and_imports_nothing_heavy(site: Site, name: str) -> None:
+    site.kmsg.write_text("6,1,100,-;usb 1-1: new device\n")
+    checks = NodeChecks({"SLURMD_NODENAME": "n1"}, settings_file.load_settings(), print)
+    assert not checks.check_health()
+    done = subprocess.run(
+        [sys.executable, "-I", "-S", "-c", CHILD, str(ROOT), str(site.settings), name],
+        env={"SLURM_JOB_ID": "100", "SLURMD_NODENAME": "n1", "PYTHONPATH": "/nowhere"},
+        capture_output=True,
+        text=True,
+        check=True,
+    )
+    status, modules = json.loads(done.stdout)
+    assert status == 0
+    assert site.said() == []
+    assert "slurm_failover.node.checks" in modules
+    assert [module for module in modules if module.startswith(HEAVY)] == []
