@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import os
 from dataclasses import dataclass, replace
-from pathlib import Path
 from typing import TYPE_CHECKING
 
 from slurm_failover.anchors import read_anchors
@@ -15,6 +14,8 @@ from slurm_failover.errors import SourceUnreadable
 from slurm_failover.sources import kmsg
 
 if TYPE_CHECKING:
+    from pathlib import Path
+
     from slurm_failover.catalogue import Catalogue
     from slurm_failover.model import Event
     from slurm_failover.settings import SourceSettings
@@ -47,8 +48,7 @@ class Look:
 
 def look_at_log(sources: SourceSettings, after: int = -1) -> Look:
     """Read the log from sequence number ``after`` on. Raises SourceUnreadable."""
-    overlay = Path(sources.rules) if os.path.isdir(sources.rules) else None  # noqa: PTH112
-    glance = kmsg.glance(sources.kmsg, read_anchors(overlay), after)
+    glance = kmsg.glance(sources.kmsg, read_anchors(_overlay(sources)), after)
     boot = kmsg.boot_id()
     if not boot:
         raise SourceUnreadable("the kernel's boot id can not be read, so no record can be dated")
@@ -59,8 +59,7 @@ def read_rules(sources: SourceSettings) -> Catalogue:
     """The rules in force on this node. Raises RuleError for a site's broken rule file."""
     from slurm_failover.catalogue import load_rules
 
-    folder = Path(sources.rules)
-    return load_rules(folder if folder.is_dir() else None)
+    return load_rules(_overlay(sources))
 
 
 def read_faults(look: Look, rules: Catalogue) -> list[Event]:
@@ -70,3 +69,12 @@ def read_faults(look: Look, rules: Catalogue) -> list[Event]:
 
     records = (replace(parse_kmsg(raw, look.boot_time), source="kmsg") for raw in look.records)
     return read_events(records, rules)
+
+
+def _overlay(sources: SourceSettings) -> Path | None:
+    """The folder of the site's own rules, if there is one; only then is pathlib worth its time."""
+    if not os.path.isdir(sources.rules):  # noqa: PTH112
+        return None
+    from pathlib import Path
+
+    return Path(sources.rules)

@@ -21,7 +21,18 @@ from slurm_failover.slurm import connect
 ROOT = Path(__file__).parent.parent.parent
 HEAVY = (
     *("subprocess", "click", "tenacity", "ClusterShell", "pynvml", "rich", "logging", "asyncio"),
-    *("socket", "ssl", "http", "email", "tempfile", "shutil", "traceback", "threading", "random"),
+    *(
+        "socket",
+        "ssl",
+        "http",
+        "email",
+        "tempfile",
+        "shutil",
+        "traceback",
+        "threading",
+        "random",
+        "pathlib",
+    ),
     *("slurm_failover.classify", "slurm_failover.catalogue", "slurm_failover.slurm"),
     *("slurm_failover.policy", "slurm_failover.record", "slurm_failover.evidence"),
 )
