@@ -23,7 +23,7 @@ _NAMED = re.compile(
     r"\b(?:nvme\d{1,3}(?:n\d{1,3})?|sd[a-z]{1,3}|dm-\d{1,4}|md\d{1,4}|mlx5_\d{1,3})\b"
 )
 _XID = re.compile(
-    r"NVRM: Xid \((?:PCI:)?(?P<pci>[^)]{1,40})\): (?P<code>\d{1,5})\b(?P<rest>.*)", re.S
+    r"NVRM: (?:GPU\d{1,2} )?Xid \((?:PCI:)?(?P<pci>[^)]{1,40})\): (?P<code>\d{1,5})\b(?P<rest>.*)", re.S
 )
 _SXID = re.compile(
     r"nvidia-nvswitch\d+: SXid \(PCI:(?P<pci>[^)]{1,40})\): (?P<code>\d{1,6})\b(?P<rest>.*)", re.S

@@ -24,7 +24,7 @@ _TALOS = re.compile(
 _LEVEL = re.compile(r"<(?P<level>\d{1,3})>(?=\[)")
 _PRIORITY = re.compile(r"<\d{1,3}>(?:1 )?(?=\d{4}-|[A-Z][a-z]{2} )")
 _CALLER = re.compile(r"\[ {0,9}[TC]\d{1,9}\] ?")
-_WEEKDAY = re.compile(r"[A-Z][a-z]{2} (?=\d{4}-\d\d-\d\d )")
+_WEEKDAY = re.compile(r"[^\W\d_]{1,5}\.? (?=\d{4}-\d\d-\d\d )")
 _TAG = re.compile(
     r"(?:(?P<host>[\w.:/-]{0,254}[\w/-]) +)?(?P<tag>[\w./@()-]{1,64})(?:\[\d{1,10}\])?: ?"
 )

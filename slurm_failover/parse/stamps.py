@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from datetime import datetime, timedelta, timezone
 
 DAY = 86400.0
+_MONTH = r"(?P<mon>\d{1,2}[月월]|[^\W\d_]{3,5}\.?)"
 MONTHS = {m: i for i, m in enumerate("jan feb mar apr may jun jul aug sep oct nov dec".split(), 1)}  # noqa: SIM905
 
 _ISO = (
@@ -24,7 +25,7 @@ MONOTONIC = re.compile(
 )
 DELTA = re.compile(r"\[ {0,9}(?:[+-]|< {0,9})\d{1,9}\.\d{1,9}>?\] ?")
 CTIME = re.compile(
-    r"\[[A-Z][a-z]{2} +(?P<mon>[A-Z][a-z]{2}) +(?P<day>\d{1,2}) +(?P<clock>\d\d:\d\d:\d\d)"
+    rf"\[[^\W\d_]{{1,5}}\.? +{_MONTH} +(?P<day>\d{{1,2}}) +(?P<clock>\d\d:\d\d:\d\d)"
     r"(?:[.,]\d{1,9})? +(?P<year>\d{4})(?: +<[ +]{0,9}[\d.]{1,18}>)?\] ?"
 )
 HUMAN = re.compile(r"\[(?P<mon>[A-Z][a-z]{2}) ?(?P<day>\d{1,2}) (?P<clock>\d\d:\d\d)\] ?")
@@ -32,7 +33,7 @@ NAMED = re.compile(
     r"\[(?P<mon>[A-Z][a-z]{2}) (?P<day>\d\d) (?P<year>\d{4}) (?P<clock>[\d:]{8})\] ?"
 )
 SYSLOG = re.compile(
-    r"(?P<mon>[^\W\d_]{3,5}\.?) +(?P<day>\d{1,2}) +(?P<clock>\d\d:\d\d:\d\d)(?:\.\d{1,9})? +"
+    rf"{_MONTH} +(?P<day>\d{{1,2}}) +(?P<clock>\d\d:\d\d:\d\d)(?:\.\d{{1,9}})? +"
 )
 UNIX = re.compile(r"(?P<epoch>\d{9,11}\.\d{1,9}) +")
 SEL = re.compile(
@@ -64,8 +65,8 @@ def iso(found: re.Match[str]) -> Stamp:
 
 def with_year(found: re.Match[str]) -> Stamp:
     """A stamp with the name of its month and with its year, in local time."""
-    month = MONTHS.get(found["mon"].lower(), 0)
-    return Stamp(_moment(int(found["year"]), month, found["day"], found["clock"], None))
+    moment = _moment(int(found["year"]), _month(found["mon"]), found["day"], found["clock"], None)
+    return Stamp(moment)
 
 
 def without_year(found: re.Match[str], now: float) -> Stamp:
@@ -73,7 +74,7 @@ def without_year(found: re.Match[str], now: float) -> Stamp:
 
     A month in another language than English gives no time: which one it is can not be known.
     """
-    month = MONTHS.get(found["mon"].lower().rstrip("."), 0)
+    month = _month(found["mon"])
     this_year = datetime.fromtimestamp(now).astimezone().year
     for year in (this_year + 1, this_year, this_year - 1):
         moment = _moment(year, month, found["day"], found["clock"], None)
@@ -85,7 +86,7 @@ def without_year(found: re.Match[str], now: float) -> Stamp:
 def sel(found: re.Match[str]) -> Stamp:
     """The date and clock of a line of a BMC's event log; ``ipmitool`` prints month before day."""
     if found["mon"]:
-        year, month, day = found["named_year"], MONTHS.get(found["mon"].lower(), 0), found["day"]
+        year, month, day = found["named_year"], _month(found["mon"]), found["day"]
     else:
         year, month, day = found["year"], int(found["a"]), found["b"]
     clock = found["clock"]
@@ -95,6 +96,13 @@ def sel(found: re.Match[str]) -> Stamp:
     zone = "Z" if found["zone"] == "UTC" else None
     full = int(year) + 2000 if len(year) == 2 else int(year)
     return Stamp(_moment(full, month, day, clock, zone), certain=zone is not None)
+
+
+def _month(name: str) -> int:
+    """The number of a month; Chinese, Japanese and Korean print it. 0 where it is not known."""
+    if name[0].isdigit():
+        return int(name[:-1])
+    return MONTHS.get(name.lower().rstrip("."), 0)
 
 
 def _moment(year: int, month: int, day: str, clock: str, zone: str | None) -> float | None:
