@@ -31,7 +31,6 @@ HEAVY = (
         "traceback",
         "threading",
         "random",
-        "pathlib",
     ),
     *("slurm_failover.classify", "slurm_failover.catalogue", "slurm_failover.slurm"),
     *("slurm_failover.policy", "slurm_failover.record", "slurm_failover.evidence"),

@@ -1,0 +1,151 @@
+"""What a node does about a judgement: the reason's words, one request, and only what is ours."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+from failover_world import FINDINGS
+from fake_slurmctld import FakeSlurm
+
+from slurm_failover.errors import SlurmError
+from slurm_failover.evidence import read_evidence
+from slurm_failover.model import JobCause, JobFacts, Judgement, NodeAction
+from slurm_failover.node.blame import Share
+from slurm_failover.node.respond import REASON_LIMIT, EndingJob, Responder, write_reason
+from slurm_failover.record import Record, write_record
+
+HARDWARE = FINDINGS["hardware"]
+INTERNAL = FINDINGS["internal"]
+
+
+class Scene:
+    """Node n1 with jobs on it."""
+
+    def __init__(self) -> None:
+        self.slurm = FakeSlurm("n1")
+        self.said: list[str] = []
+
+    def run(self, comment: str = "failover") -> str:
+        label = self.slurm.submit(comment)
+        self.slurm.schedule()
+        return label
+
+    def respond(self, found: Judgement, ending: EndingJob | None = None) -> tuple[int, ...]:
+        facts = self.slurm.nodes("n1")[0]
+        jobs = [(job, Share(found)) for job in self.slurm.jobs_on("n1")]
+        fault = found if found.node is not NodeAction.NONE else None
+        return Responder(self.slurm, "n1", self.said.append).respond(
+            facts, fault, jobs if ending is None else [], ending
+        )
+
+
+@pytest.fixture
+def scene() -> Scene:
+    return Scene()
+
+
+def test_the_drain_and_the_evidence_are_one_request_before_the_job_is_stopped(scene: Scene) -> None:
+    label = scene.run()
+    scene.slurm.calls.clear()
+    assert scene.respond(HARDWARE) == (int(label),)
+    assert scene.slurm.calls[-2:] == ["update_node", "requeue_and_hold"]
+    entry = read_evidence("n1", scene.slurm.peek_node("n1").extra)[0]
+    assert (entry.requeued, entry.start) == (True, scene.slurm.peek(label).start)
+
+
+def test_done_again_it_changes_nothing(scene: Scene) -> None:
+    scene.run()
+    scene.respond(HARDWARE)
+    before = scene.slurm.peek_node("n1").facts()
+    scene.slurm.calls.clear()
+    scene.respond(HARDWARE)
+    assert scene.slurm.peek_node("n1").facts().reason == before.reason
+    assert "requeue_and_hold" not in scene.slurm.calls
+
+
+@pytest.mark.parametrize("state", ["DRAIN", "DOWN", "FAIL"])
+def test_the_reason_of_a_node_out_of_service_stays(scene: Scene, state: str) -> None:
+    label = scene.run()
+    node = scene.slurm.peek_node("n1")
+    node.flags.add(state)
+    node.reason = "ADMIN SHUTDOWN"
+    scene.respond(HARDWARE)
+    assert node.reason == "ADMIN SHUTDOWN"
+    assert [entry.job_id for entry in read_evidence("n1", node.extra)] == [int(label)]
+
+
+def test_a_fault_that_is_not_the_hardwares_stops_no_job(scene: Scene) -> None:
+    label = scene.run()
+    assert scene.respond(FINDINGS["internal, reboot"]) == ()
+    assert scene.slurm.job(label).states == {"RUNNING"}
+    assert scene.slurm.peek_node("n1").reason.endswith("; reboot needed")
+
+
+def test_word_on_an_ending_job_drains_nothing(scene: Scene) -> None:
+    label = scene.run()
+    start = scene.slurm.peek(label).start
+    scene.slurm.finish(label, code=1)
+    scene.respond(INTERNAL, EndingJob(int(label), start, INTERNAL))
+    assert scene.slurm.peek_node("n1").reason == ""
+    entry = read_evidence("n1", scene.slurm.peek_node("n1").extra)[0]
+    assert (entry.cause, entry.requeued) == (JobCause.INTERNAL, False)
+
+
+@pytest.mark.parametrize("comment", ["", "failover=x", "failover=off"])
+def test_a_job_without_a_valid_wish_runs_on(scene: Scene, comment: str) -> None:
+    label = scene.run(comment)
+    scene.respond(HARDWARE)
+    assert scene.slurm.job(label).states == {"RUNNING"}
+
+
+def test_a_job_flagged_by_the_option_is_known_by_its_record(scene: Scene) -> None:
+    label = scene.run("")
+    scene.slurm.peek(label).admin_comment = write_record("", Record())
+    scene.respond(HARDWARE)
+    assert scene.slurm.job(label).has("SPECIAL_EXIT")
+
+
+def test_a_job_with_a_record_that_can_not_be_read_runs_on(scene: Scene) -> None:
+    label = scene.run()
+    scene.slurm.peek(label).admin_comment = '{"slurm-failover":{"v":2}}'
+    scene.respond(HARDWARE)
+    assert scene.slurm.job(label).states == {"RUNNING"}
+
+
+def test_a_job_that_slurm_can_not_requeue_runs_on(scene: Scene) -> None:
+    label = scene.slurm.submit("failover", requeue=False)
+    scene.slurm.schedule()
+    scene.respond(HARDWARE)
+    assert scene.slurm.job(label).states == {"RUNNING"}
+
+
+def test_a_refused_requeue_leaves_the_drain(scene: Scene, monkeypatch: pytest.MonkeyPatch) -> None:
+    def refuse(_: str) -> None:
+        raise SlurmError("no")
+
+    scene.run()
+    monkeypatch.setattr(scene.slurm, "requeue_and_hold", refuse)
+    with pytest.raises(SlurmError):
+        scene.respond(HARDWARE)
+    assert scene.slurm.peek_node("n1").reason.startswith("slurm-failover: ")
+
+
+# --- the reason -----------------------------------------------------------------------------------
+
+
+def test_a_reason_names_fault_and_jobs() -> None:
+    jobs = [JobFacts(number, str(number)) for number in range(1, 7)]
+    assert write_reason(HARDWARE, [], None) == "slurm-failover: a fault of kind hardware"
+    assert write_reason(HARDWARE, jobs[:1], None).endswith(" (job 1)")
+    assert write_reason(HARDWARE, jobs, None).endswith(" (jobs 1, 2, 3, 4)")
+    assert write_reason(HARDWARE, [], EndingJob(9, 0.0, HARDWARE)).endswith(" (job 9)")
+    assert write_reason(HARDWARE, [], EndingJob(9, 0.0, INTERNAL)).endswith("hardware")
+
+
+def test_a_reason_is_one_plain_line_that_fits_into_slurms_database() -> None:
+    long = replace(HARDWARE, because="a\nb \x1b[31m" + "ü" * 500, node=NodeAction.REBOOT)
+    reason = write_reason(long, [JobFacts(1, "1")], None)
+    assert len(reason) <= REASON_LIMIT
+    assert reason.isprintable()
+    assert reason.endswith("…; reboot needed (job 1)")

@@ -1,0 +1,149 @@
+"""``slurm-failover status``, ``nodes`` and ``reconcile``, as a user types them."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+from click.testing import CliRunner, Result
+from failover_world import FINDINGS, House
+from fake_slurmctld import FakeSlurm
+
+from slurm_failover.cli import main
+from slurm_failover.commands import nodes, reconcile, status
+from slurm_failover.controller import work
+from slurm_failover.model import Limits
+
+
+class Terminal:
+    """A terminal before a small cluster on which one job was failed over."""
+
+    def __init__(self, folder: Path) -> None:
+        self.slurm = FakeSlurm()
+        self.settings = folder / "settings.toml"
+        self.settings.write_text(f'[state]\ndirectory = "{folder}"\n')
+        self.house = House(self.slurm, str(folder), Limits())
+
+    def type(self, *words: str) -> Result:
+        return CliRunner().invoke(main, ["--settings", str(self.settings), *words])
+
+    def fail_over(self) -> str:
+        label = self.start("failover")
+        job = self.slurm.peek(label)
+        self.slurm.finish(label, code=1)
+        self.house.end_hook(label, job.start, "n1")
+        self.house.node_epilog(label, job.start, "n1", FINDINGS["hardware"])
+        self.slurm.end_epilog(label, "n1")
+        self.slurm.end_hook(label)
+        self.house.decide()
+        self.slurm.schedule()
+        self.house.start_hook(label)
+        return label
+
+    def start(self, comment: str) -> str:
+        label = self.slurm.submit(comment)
+        self.slurm.schedule()
+        self.house.start_hook(label)
+        return label
+
+
+@pytest.fixture
+def terminal(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Terminal:
+    terminal = Terminal(tmp_path)
+    for module in (status, nodes, reconcile, work):
+        monkeypatch.setattr(module, "connect", lambda *_: terminal.slurm)
+    monkeypatch.setenv("COLUMNS", "200")
+    return terminal
+
+
+def test_status_lists_the_flagged_jobs_and_no_others(terminal: Terminal) -> None:
+    flagged, other = terminal.start("failover"), terminal.start("words")
+    shown = terminal.type("status").output
+    assert flagged in shown
+    assert other not in shown
+
+
+def test_status_without_a_flagged_job_says_so(terminal: Terminal) -> None:
+    terminal.start("words")
+    assert terminal.type("status").output.strip() == "No job has failover on."
+    assert json.loads(terminal.type("status", "--json").output) == []
+
+
+def test_status_as_json_tells_the_story(terminal: Terminal) -> None:
+    label = terminal.fail_over()
+    told = json.loads(terminal.type("status", "--json", label).output)
+    assert len(told) == 1
+    job = told[0]
+    assert (job["state"], job["display"], job["retries"]) == ("resumed", "Running", 1)
+    assert (job["nodes"], job["excluded_nodes"]) == (["n2"], ["n1"])
+    assert job["cause"] == "n1: a fault of kind hardware"
+    assert [past["outcome"] for past in job["history"]] == ["failover"]
+
+
+def test_status_of_one_job_shows_its_history(terminal: Terminal) -> None:
+    label = terminal.fail_over()
+    shown = terminal.type("status", label).output
+    assert "OUTCOME" in shown
+    assert "failover" in shown
+    assert "1/3" in shown
+
+
+def test_an_unflagged_job_that_is_asked_for_is_off(terminal: Terminal) -> None:
+    label = terminal.start("words")
+    assert json.loads(terminal.type("status", "--json", label).output)[0]["state"] is None
+
+
+def test_an_unknown_job_is_an_error_that_names_where_to_look(terminal: Terminal) -> None:
+    done = terminal.type("status", "4711")
+    assert done.exit_code == 1
+    assert "Slurm does not know job 4711" in done.output
+    assert "sacct" in done.output
+
+
+def test_bad_settings_are_an_error_of_every_command(terminal: Terminal) -> None:
+    terminal.settings.write_text("[failover]\nmode = 'maybe'\n")
+    for command in ("status", "nodes", "reconcile"):
+        done = terminal.type(command)
+        assert done.exit_code == 1
+        assert f"{terminal.settings}: line 2: [failover] mode: must be one of" in done.output
+        assert "Traceback" not in done.output
+
+
+def test_nodes_shows_what_is_known_against_them(terminal: Terminal) -> None:
+    label = terminal.fail_over()
+    told = json.loads(terminal.type("nodes", "--json").output)
+    assert [node["node"] for node in told] == ["n1"]
+    assert told[0]["drained_by_us"] is True
+    assert told[0]["evidence"][0]["job_id"] == int(label)
+    assert "n1" in terminal.type("nodes").output
+
+
+def test_nodes_of_a_healthy_cluster_says_so_and_asked_for_shows_them(terminal: Terminal) -> None:
+    assert "Nothing is known against any node" in terminal.type("nodes").output
+    told = json.loads(terminal.type("nodes", "--json", "n[2-3]").output)
+    assert [node["node"] for node in told] == ["n2", "n3"]
+
+
+def test_status_and_nodes_change_nothing(terminal: Terminal) -> None:
+    label = terminal.fail_over()
+    terminal.slurm.calls.clear()
+    for words in (["status"], ["status", label], ["nodes"], ["nodes", "n1"]):
+        assert terminal.type(*words).exit_code == 0
+    assert set(terminal.slurm.calls) <= {"jobs", "nodes"}
+
+
+def test_reconcile_finishes_what_was_interrupted_and_counts_it(terminal: Terminal) -> None:
+    label = terminal.start("failover")
+    job = terminal.slurm.peek(label)
+    terminal.slurm.finish(label, code=1)
+    terminal.house.end_hook(label, job.start, "n1")
+    terminal.slurm.end_epilog(label, "n1")
+    terminal.slurm.end_hook(label)
+    for note in terminal.house.notes.read():
+        terminal.house.notes.remove(note)
+    done = terminal.type("reconcile")
+    assert done.exit_code == 0
+    assert "1 job had something left to do" in done.output
+    assert "internalerror" in job.comment
+    assert "0 jobs had something left to do" in terminal.type("reconcile").output
