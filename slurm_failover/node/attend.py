@@ -42,6 +42,10 @@ class Ended:
     start: float
     failed: bool
 
+    def has_news(self, log: Look, ledger: Ledger) -> bool:
+        """Whether the node may have something to say of this job's time, judged before or not."""
+        return bool(ledger.events) or not log.since(self.start).is_clean
+
 
 @dataclass(frozen=True, slots=True)
 class Occasion:
@@ -91,7 +95,7 @@ class Attendant:
         if occasion.counts:
             ledger = count_gpus(ledger, self._now, self._read_slots)
         ledger, shown = take(ledger, readings, self.rules, self._read_slots, self._say)
-        told = occasion.ended is not None and bool(log.records or ledger.events)
+        told = occasion.ended is not None and occasion.ended.has_news(log, ledger)
         if not shown and not told and log.after(ledger.cursor).is_clean:
             return Outcome(ledger.judged(log.last))
         since = old.since(self._now, self._settings.sources.first_look)

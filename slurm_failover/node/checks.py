@@ -47,7 +47,8 @@ class NodeChecks:
         readings = list(self._read_gpus(ledger))
         cursor = ledger.cursor if ledger.boot == log.boot else -1
         ended = self._read_ended() if log.records or ledger.events or readings else None
-        if log.after(cursor).is_clean and not readings and ended is None:
+        told = ended is not None and ended.has_news(log, ledger)
+        if log.after(cursor).is_clean and not readings and not told:
             return False
         return self._attend(log, readings, ended=ended).verdict
 

@@ -40,6 +40,12 @@ class Look:
         fresh = tuple(raw for raw in self.records if kmsg.sequence(raw) > cursor)
         return replace(self, records=fresh)
 
+    def since(self, time: float) -> Look:
+        """The part of the look from ``time`` on, in seconds since the epoch, give or take one."""
+        boot = self.boot_time
+        young = tuple(raw for raw in self.records if boot + kmsg.seconds(raw) >= time - 1.0)
+        return replace(self, records=young)
+
     def until(self, cursor: int) -> Look:
         """The part of the look up to sequence number ``cursor``."""
         old = tuple(raw for raw in self.records if kmsg.sequence(raw) <= cursor)

@@ -52,7 +52,8 @@ def take(
             events = reading.judge(previous, rules, expected_gpus(ledger))
         shown += events
         if reading.unseen != note.unseen:
-            say(f"can not see {reading.unseen}" if reading.unseen else f"{reading.source} is seen")
+            hidden = f"can not see {reading.unseen}"
+            say(hidden if reading.unseen else f"can see again what {reading.source} shows")
         memory = reading.remember(previous).to_json()
         ledger = ledger.noted(reading.source, SourceNote(reading.time, reading.unseen, memory))
         ledger = _with_devices(ledger, reading)
