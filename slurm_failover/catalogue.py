@@ -164,6 +164,9 @@ def _rule(name: str, where: str, given: dict[str, Any]) -> Rule:
     if table["origin"] not in _ORIGINS:
         raise RuleError(f"{where}:{name}:origin: must be one of {', '.join(sorted(_ORIGINS))}")
     klass = table.get("class")
+    if klass is None:
+        known = ", ".join((*FaultClass, NOT_RELEVANT))
+        raise RuleError(f"{where}:{name}:class: must be given, as one of {known}")
     return Rule(
         name=name,
         kind=table["kind"],
@@ -189,7 +192,7 @@ def _choice(kind: type[_Choice], where: str, name: str, key: str, value: object)
     try:
         return kind(str(value))
     except ValueError:
-        known = ", ".join(kind)
+        known = ", ".join([*list(kind), *([NOT_RELEVANT] if key == "class" else [])])
         raise RuleError(f"{where}:{name}:{key}: {value!r} is not one of {known}") from None
 
 
@@ -211,7 +214,9 @@ def _regex(where: str, name: str, key: str, value: object) -> re.Pattern[str] | 
     if value is None:
         return None
     try:
-        return re.compile(str(value))
+        if not isinstance(value, str):
+            raise RuleError(f"{where}:{name}:{key}: must be a text")
+        return re.compile(value)
     except re.error as error:
         raise RuleError(f"{where}:{name}:{key}: not a regular expression: {error}") from error
 

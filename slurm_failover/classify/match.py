@@ -23,7 +23,8 @@ _NAMED = re.compile(
     r"\b(?:nvme\d{1,3}(?:n\d{1,3})?|sd[a-z]{1,3}|dm-\d{1,4}|md\d{1,4}|mlx5_\d{1,3})\b"
 )
 _XID = re.compile(
-    r"NVRM: (?:GPU\d{1,2} )?Xid \((?:PCI:)?(?P<pci>[^)]{1,40})\): (?P<code>\d{1,5})\b(?P<rest>.*)", re.S
+    r"NVRM: (?:GPU\d{1,2} )?Xid \((?:PCI:)?(?P<pci>[^)]{1,40})\): (?P<code>\d{1,5})\b(?P<rest>.*)",
+    re.S,
 )
 _SXID = re.compile(
     r"nvidia-nvswitch\d+: SXid \(PCI:(?P<pci>[^)]{1,40})\): (?P<code>\d{1,6})\b(?P<rest>.*)", re.S
@@ -174,7 +175,7 @@ def _by_code(kind: str, code: int, rest: str, catalogue: Catalogue) -> Rule:
 def _event(rule: Rule, record: Record, code: str | None, pci: str | None) -> Event | None:
     if rule.klass is None:
         return None
-    number = int(code) if code else None
+    number = int(code) if code and code.isdecimal() else None
     device = pci_id(pci) if pci is not None else _first_device(record.text)
     named = device or (_named_device(record.text) if rule.origin == KERNEL else None)
     return Event(

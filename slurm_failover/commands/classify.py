@@ -17,6 +17,7 @@ import click
 from slurm_failover.anchors import read_anchors
 from slurm_failover.catalogue import load_rules
 from slurm_failover.classify import concerns, read_events, weigh
+from slurm_failover.classify.match import pci_id
 from slurm_failover.errors import SourceUnreadable
 from slurm_failover.model import Event, JobCause, Judgement, Record
 from slurm_failover.parse import FORMATS, known_format, parse_kmsg, parse_numbered, sniff
@@ -48,13 +49,30 @@ def moment(ctx: click.Context, param: click.Parameter, value: str | None) -> flo
         raise click.BadParameter(f"{value!r} is no time; {remedy}", ctx, param) from None
 
 
+def addresses(
+    ctx: click.Context, param: click.Parameter, values: tuple[str, ...]
+) -> tuple[str, ...]:
+    """PCI addresses, checked: one that is none would hide every event and look like health."""
+    for value in values:
+        if pci_id(value) is None:
+            raise click.BadParameter(f"{value!r} is no PCI address; give 0000:3b:00", ctx, param)
+    return values
+
+
 @click.command("classify")
 @click.argument("files", nargs=-1, required=True, metavar="FILE…|-")
 @click.option("--json", "as_json", is_flag=True, help="Print JSON Lines, one object per event.")
 @click.option("--format", "form", default="auto", callback=format_name, help="The logs' format.")
 @click.option("--since", callback=moment, metavar="TIME", help="Leave out what is older.")
 @click.option("--until", callback=moment, metavar="TIME", help="Leave out what is newer.")
-@click.option("--gpu", "gpus", multiple=True, metavar="PCI", help="Only this GPU; may be repeated.")
+@click.option(
+    "--gpu",
+    "gpus",
+    multiple=True,
+    callback=addresses,
+    metavar="PCI",
+    help="Only this GPU; may be repeated.",
+)
 @click.option(
     "--boot-time",
     callback=moment,
@@ -113,6 +131,7 @@ class Reader:
         self._form, self._since, self._until = form, since, until
         self._boot_time, self._anchors = boot_time, anchors
         self._timeless = 0
+        self._misfits: list[str] = []
         self._failures: list[SourceUnreadable] = []
 
     def records(self, paths: list[str]) -> Iterator[Record]:
@@ -132,16 +151,18 @@ class Reader:
 
     def _file(self, log: Log) -> Iterator[Record]:
         form = sniff(log.head) if self._form == "auto" else self._form
+        lines = _Counted(suspicious_lines(log, self._anchors))
+        records = parse_numbered(
+            lines, form, now=time.time(), boot_time=self._boot_time, source=log.name
+        )
+        misfit = True
         with progress(log):
-            for record in parse_numbered(
-                suspicious_lines(log, self._anchors),
-                form,
-                now=time.time(),
-                boot_time=self._boot_time,
-                source=log.name,
-            ):
+            for record in records:
+                misfit = False
                 if self._wanted(record):
                     yield record
+        if misfit and lines.count:
+            self._misfits.append(log.name)
 
     def _wanted(self, record: Record) -> bool:
         if self._since is None and self._until is None:
@@ -162,10 +183,24 @@ class Reader:
         """Tell what was left out; ends the program with status 3 if a log could not be read."""
         if self._timeless:
             click.echo(f"{self._timeless} lines without a time were left out", err=True)
+        for name in self._misfits:
+            click.echo(f"{name}: no line is in the format {self._form}; name another", err=True)
         for failure in self._failures:
             click.echo(f"Error: {failure}", err=True)
         if self._failures:
             sys.exit(UNREADABLE)
+
+
+class _Counted:
+    """Lines as they come, and how many came."""
+
+    def __init__(self, lines: Iterator[tuple[int, bytes]]) -> None:
+        self._lines, self.count = lines, 0
+
+    def __iter__(self) -> Iterator[tuple[int, bytes]]:
+        for line in self._lines:
+            self.count += 1
+            yield line
 
 
 @contextmanager

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 import time
+from difflib import get_close_matches
 from pathlib import Path
 
 import click
@@ -14,6 +15,7 @@ from slurm_failover.model import Event, FaultClass, NodeAction, Role, Scope
 from slurm_failover.parse import parse_lines
 from slurm_failover.settings import Settings
 
+_REMEDY = "give a code, a line of a log, or a rule's name"
 _CODE = re.compile(r"(?i)(?:(?P<kind>s?xid)[ :=-]{0,2})?(?P<code>\d{1,6})")
 _CLASSES = {
     FaultClass.HARDWARE: "the machine is at fault: a flagged job fails over to other nodes",
@@ -54,9 +56,9 @@ def command(settings: Settings | None, what: tuple[str, ...]) -> None:
     text = " ".join(what)
     blocks = _named(text, catalogue) or _coded(text, catalogue) or _told(text, catalogue)
     if not blocks:
-        raise click.ClickException(
-            f"no rule speaks of {text!r}; give a code, a line of a log, or a rule's name"
-        )
+        near = get_close_matches(text, catalogue.rules, n=3)
+        remedy = f"did you mean {' or '.join(near)}?" if near else _REMEDY
+        raise click.ClickException(f"no rule speaks of {text!r}; {remedy}")
     click.echo("\n\n".join(blocks))
 
 

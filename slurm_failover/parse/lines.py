@@ -36,7 +36,7 @@ class Format:
     strict: bool = False
 
 
-_RING = Format(ring=True, bare=KERNEL, bare_trusted=True)
+_RING = Format(ring=True, bare=KERNEL, bare_trusted=True, levels=True)
 _TEXT = Format()
 _PROGRAM = Format(bare="job", strip=False)
 FORMATS: dict[str, Format] = {
@@ -47,7 +47,7 @@ FORMATS: dict[str, Format] = {
     "dmesg": _RING,
     "console": _RING,
     "talos": _RING,
-    "pstore": Format(ring=True, bare=KERNEL, bare_trusted=True, levels=True),
+    "pstore": _RING,
     "ipmi-sel": Format(ring=True, bare="bmc", bare_trusted=True),
     "syslog": _TEXT,
     "iso8601": _TEXT,

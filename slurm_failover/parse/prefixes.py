@@ -58,8 +58,9 @@ class Line:
 class Clock:
     """What stamps are read against: the present, the boot where it is known.
 
-    ``levels`` says that ``<3>[12.3]`` opens every line, as in pstore. Elsewhere such a prefix stays
-    before an Xid: that is what text looks like that somebody wrote into /dev/kmsg.
+    ``levels`` says that ``<3>[12.3]`` may open every line, as in pstore and with ``dmesg -r``.
+    Elsewhere such a prefix stays before an Xid: that is what text looks like that somebody wrote
+    into /dev/kmsg.
     """
 
     now: float
@@ -159,9 +160,10 @@ def _console_or_daemon(rest: str, stamp: Stamp, head: re.Match[str]) -> Line:
         return Line(rest.lstrip(" "), stamp)
     if "T" in head[0]:
         return Line(_after(_STEP, rest.lstrip(" ")), stamp, "slurmd")
+    rest = rest.lstrip(" ")
     if inner := stamps.MONOTONIC.match(rest):
         return Line(_after(_CALLER, rest[inner.end() :]), stamp, KERNEL, ring=True)
-    return Line(rest.lstrip(" "), stamp, "job")
+    return Line(rest, stamp, "job")
 
 
 def _sel(text: str, clock: Clock) -> Line | None:

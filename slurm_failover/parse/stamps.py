@@ -32,9 +32,7 @@ HUMAN = re.compile(r"\[(?P<mon>[A-Z][a-z]{2}) ?(?P<day>\d{1,2}) (?P<clock>\d\d:\
 NAMED = re.compile(
     r"\[(?P<mon>[A-Z][a-z]{2}) (?P<day>\d\d) (?P<year>\d{4}) (?P<clock>[\d:]{8})\] ?"
 )
-SYSLOG = re.compile(
-    rf"{_MONTH} +(?P<day>\d{{1,2}}) +(?P<clock>\d\d:\d\d:\d\d)(?:\.\d{{1,9}})? +"
-)
+SYSLOG = re.compile(rf"{_MONTH} +(?P<day>\d{{1,2}}) +(?P<clock>\d\d:\d\d:\d\d)(?:\.\d{{1,9}})? +")
 UNIX = re.compile(r"(?P<epoch>\d{9,11}\.\d{1,9}) +")
 SEL = re.compile(
     r"\s{0,8}[0-9a-f]{1,6}\s*[|,]\s*(?:(?P<a>\d\d)/(?P<b>\d\d)/(?P<year>\d{4}|\d\d)"

@@ -94,6 +94,8 @@ def test_a_missing_overlay_is_an_empty_one(tmp_path):
         (FAN_RULE.replace("'^acme", "'^(acme"), "site.toml:acme-fan:pattern: not a regular"),
         (FAN_RULE.replace('kind = "thermal"', ""), "site.toml:acme-fan:kind: must be given"),
         (FAN_RULE.replace('"kernel"', '"kernal"'), "site.toml:acme-fan:origin: must be one of"),
+        (FAN_RULE.replace('class = "hardware"', ""), "site.toml:acme-fan:class: must be given"),
+        (FAN_RULE + "unless = 3\n", "site.toml:acme-fan:unless: must be a text"),
         (FAN_RULE + 'code = "79"\n', "site.toml:acme-fan:code: must be a number"),
         (FAN_RULE.replace('"rotor stuck"', '"x"'), "site.toml:acme-fan:anchor: must be a text"),
         ("[acme-fan\n", "site.toml: not valid TOML"),
@@ -111,6 +113,12 @@ def test_a_rule_file_that_can_not_be_read_is_told(tmp_path):
     (tmp_path / "site.toml").write_bytes(b"\xff\xfe")
     with pytest.raises(RuleError, match=r"site\.toml: can not be read"):
         load_rules(tmp_path)
+
+
+def test_a_group_that_holds_no_number_gives_no_code(tmp_path):
+    text = FAN_RULE.replace(": rotor stuck'", ": rotor (?P<code>stuck)'")
+    (event,) = events(FAN, overlay(tmp_path, text))
+    assert (event.rule, event.code) == ("acme-fan", None)
 
 
 def test_a_rule_that_is_not_there_is_told():

@@ -139,6 +139,19 @@ def test_an_unknown_format_is_refused_with_the_known_ones(log):
     assert "kmsg" in result.output
 
 
+def test_what_is_no_gpu_is_refused_and_not_taken_for_a_gpu_without_faults(log):
+    result = classify("--verdict", "--gpu", "gpu0", log)
+    assert result.exit_code == 2
+    assert "'gpu0' is no PCI address; give 0000:3b:00" in result.output
+
+
+def test_a_log_of_which_nothing_is_in_the_named_format_is_told(log):
+    result = classify("--format", "journald", log)
+    assert result.stdout == ""
+    assert "no line is in the format journald" in result.stderr
+    assert classify(log).stderr == ""
+
+
 def test_text_counts_for_the_node_where_it_is_let(tmp_path):
     path = tmp_path / "messages"
     path.write_text("Mar  3 11:22:33 node01 kernel: NVRM: Xid (PCI:0000:3b:00): 79, x\n")
@@ -199,4 +212,5 @@ def test_a_line_is_explained():
 def test_what_no_rule_speaks_of_is_told():
     result = words("nonsense")
     assert result.exit_code == 1
-    assert "no rule speaks of 'nonsense'" in result.output
+    assert "no rule speaks of 'nonsense'; give a code, a line" in result.output
+    assert "did you mean pcie-fatal" in words("pcie-fatl").output
