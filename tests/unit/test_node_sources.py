@@ -1,0 +1,318 @@
+"""A node's hooks over NVML, sysfs and the BMC: through the real bindings, a tree, a program."""
+
+from __future__ import annotations
+
+import time
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+from nvml_stand_in import TWO_GPUS, stand_in_library  # noqa: F401 - a fixture
+from test_checks import Node
+
+from slurm_failover.evidence import read_evidence
+from slurm_failover.model import JobCause
+from slurm_failover.settings import NodeSettings
+
+FAULTY = "0000:3b:00"
+HELD = "gpu:1(IDX:0)"
+"""GRES 0 is minor 0, which is GPU 3b and NVML's index 1."""
+HEALTHY_BMC = "PS1 Status | C8h | ok | 10.1 | Presence detected\n"
+
+
+class GpuNode(Node):
+    """Node n1 with two GPUs, of which its job holds the one that will fail."""
+
+    def __init__(self, folder: Path, monkeypatch: pytest.MonkeyPatch, library: Path) -> None:
+        super().__init__(folder, monkeypatch)
+        self.folder = folder
+        self.answers = folder / "answers"
+        monkeypatch.setenv("LD_LIBRARY_PATH", str(library))
+        monkeypatch.setenv("NVML_STAND_IN", str(self.answers))
+        self.facts: dict[str, object] = dict(TWO_GPUS)
+        self.gpus()
+        self.gres(0, 1)
+        self.sources(nvml=True)
+        ask = self.slurm.jobs_on
+        monkeypatch.setattr(
+            self.slurm,
+            "jobs_on",
+            lambda name: [replace(job, gres_detail=(HELD,)) for job in ask(name)],
+        )
+
+    def sources(self, **changes: object) -> None:
+        sources = replace(self.settings.sources, **changes)
+        self.settings = replace(self.settings, sources=sources)
+
+    def gpus(self, **facts: object) -> None:
+        """Change some of NVML's answers."""
+        self.facts.update({key.replace("__", "."): value for key, value in facts.items()})
+        self.answers.write_text("".join(f"{key} {value}\n" for key, value in self.facts.items()))
+
+    def gres(self, *minors: int, status: int = 0) -> None:
+        """What slurmd says of the node's GRES."""
+        lines = (f"slurmd: Gres Name=gpu Count=1 Index={n} File=/dev/nvidia{n}" for n in minors)
+        text = "\n".join(f"echo '{line}' >&2" for line in lines)
+        Path(self.settings.slurm.slurmd).write_text(f"#!/bin/sh\n{text}\nexit {status}\n")
+
+    def run_job(self, comment: str = "failover", size: int = 1) -> str:
+        self.environment["SLURM_JOB_GPUS"] = "0"
+        return super().run_job(comment, size)
+
+    def evidence(self) -> list[tuple[JobCause, str]]:
+        entries = read_evidence("n1", self.slurm.peek_node("n1").extra)
+        return [(entry.cause, entry.because) for entry in entries]
+
+
+@pytest.fixture
+def node(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, stand_in_library: Path) -> GpuNode:  # noqa: F811
+    return GpuNode(tmp_path, monkeypatch, stand_in_library)
+
+
+def test_a_healthy_node_with_nvml_asks_slurm_nothing_and_says_nothing(node: GpuNode) -> None:
+    label = node.run_job()
+    assert not node.checks().check_job_start()
+    assert not node.checks().check_health()
+    assert not node.end_job(label)
+    assert (node.slurm.calls, node.said) == ([], [])
+
+
+def test_a_gpu_that_is_lost_drains_the_node_and_stops_its_job(node: GpuNode) -> None:
+    label = node.run_job()
+    node.checks().check_health()
+    node.gpus(gpu1__error=15)
+    assert node.checks().check_health()
+    assert node.reason.startswith(f"slurm-failover: NVML: GPU {FAULTY} is")
+    assert node.reason.endswith(f"; reboot needed (job {label})")
+    assert node.slurm.peek(label).special
+
+
+def test_a_job_on_another_gpu_runs_on(node: GpuNode) -> None:
+    label = node.run_job()
+    node.gpus(gpu0__remap_failed=1)
+    assert node.checks().check_health()
+    assert "could not be remapped" in node.reason
+    assert node.slurm.peek(label).state == "RUNNING"
+    assert node.evidence() == []
+
+
+def test_a_state_that_holds_is_told_once_and_drains_again_where_the_node_came_back(
+    node: GpuNode,
+) -> None:
+    node.gpus(gpu1__remap_failed=1)
+    assert node.checks().check_health()
+    said = list(node.said)
+    node.slurm.calls.clear()
+    assert not node.checks().check_health()
+    assert (node.slurm.calls, node.said) == (["nodes"], said)
+    node.slurm.resume("n1")
+    assert node.checks().check_health()
+    assert "could not be remapped" in node.reason
+
+
+def test_errors_that_were_counted_before_do_not_drain_a_node_that_came_back(node: GpuNode) -> None:
+    node.checks().check_health()
+    node.gpus(gpu1__ecc=3)
+    assert node.checks().check_health()
+    node.slurm.resume("n1")
+    assert not node.checks().check_health()
+    node.gpus(gpu1__ecc=4)
+    assert node.checks().check_health()
+    assert "1 new uncorrectable ECC errors" in node.reason
+
+
+def test_what_no_log_keeps_is_remembered_for_the_end_of_the_job(node: GpuNode) -> None:
+    label = node.run_job()
+    node.checks().check_health()
+    node.gres(status=1)
+    node.gpus(gpu1__ecc=3)
+    assert node.checks().check_health()
+    assert node.slurm.peek(label).state == "RUNNING"
+    assert f"job {label} runs on: " in "".join(node.said)
+    node.gres(0, 1)
+    assert not node.end_job(label)
+    [(cause, because)] = node.evidence()
+    assert (cause, because) == (
+        JobCause.HARDWARE,
+        f"NVML: GPU {FAULTY} counts 3 new uncorrectable ECC errors",
+    )
+
+
+def test_a_fault_on_a_gpu_that_can_not_be_mapped_denies_the_failed_job(node: GpuNode) -> None:
+    label = node.run_job()
+    node.checks().check_health()
+    node.gres(status=1)
+    node.gpus(gpu1__ecc=3)
+    assert node.end_job(label)
+    [(cause, because)] = node.evidence()
+    assert cause is JobCause.UNKNOWN
+    assert because.endswith("whether that hit this job can not be told")
+
+
+def test_when_nvml_hangs_every_hook_ends_in_time_without_a_verdict_and_says_it_once(
+    node: GpuNode,
+) -> None:
+    node.sources(nvml_timeout=1)
+    label = node.run_job()
+    node.gpus(gpu0__hang__nvmlDeviceGetUUID=1)
+    began = time.monotonic()
+    assert not node.checks().check_job_start()
+    assert not node.checks().check_health()
+    assert not node.end_job(label)
+    assert time.monotonic() - began < 3 * 4
+    assert len(node.said) == 1
+    assert node.said[0].startswith("can not see the GPUs: NVML stopped answering at GPU")
+    assert node.slurm.calls == []
+
+
+def test_a_kernel_record_is_judged_while_nvml_hangs(node: GpuNode) -> None:
+    node.sources(nvml_timeout=1)
+    label = node.run_job()
+    node.checks().check_health()
+    node.gpus(gpu0__hang__nvmlDeviceGetUUID=1)
+    node.record("NVRM: Xid (PCI:0000:3b:00): 79, pid=1, name=a, GPU has fallen off the bus.")
+    assert node.end_job(label)
+    assert [cause for cause, _ in node.evidence()] == [JobCause.HARDWARE]
+
+
+def test_a_node_without_nvml_says_so_once_in_all_its_hooks(
+    node: GpuNode, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("slurm_failover.node.checks.nvml_may_answer", lambda: False)
+    label = node.run_job()
+    for _ in range(2):
+        assert not node.checks().check_job_start()
+        assert not node.checks().check_health()
+    assert not node.end_job(label)
+    assert node.said == [
+        "can not see the GPUs: neither NVIDIA's driver nor its library is here",
+    ]
+
+
+def test_a_gpu_is_missing_by_the_count_that_slurmd_gives_now(node: GpuNode) -> None:
+    node.gres(0, 1, 2)
+    assert node.checks().check_health()
+    assert "1 of 3 GPUs" in node.reason
+    node.slurm.resume("n1")
+    node.gres(0, 1)
+    assert not node.checks().check_health()
+
+
+def test_a_drained_node_starts_no_job_until_it_is_back(node: GpuNode) -> None:
+    node.run_job()
+    node.checks().check_health()
+    node.gpus(gpu1__ecc=3)
+    node.checks().check_health()
+    assert node.checks().check_job_start()
+    node.slurm.resume("n1")
+    assert not node.checks().check_job_start()
+    node.slurm.calls.clear()
+    assert not node.checks().check_job_start()
+    assert node.slurm.calls == []
+
+
+def test_the_machine_is_looked_at_by_the_health_check_alone(node: GpuNode) -> None:
+    counter = node.folder / "sys/devices/system/edac/mc/mc0/ue_count"
+    counter.parent.mkdir(parents=True)
+    counter.write_text("0\n")
+    node.sources(sysfs=str(node.folder / "sys"))
+    label = node.run_job()
+    node.checks().check_health()
+    counter.write_text("2\n")
+    assert not node.checks().check_job_start()
+    assert node.checks().check_health()
+    assert "2 new uncorrected memory errors on mc0" in node.reason
+    assert node.slurm.peek(label).special
+
+
+def bmc(node: GpuNode, sensors: str = HEALTHY_BMC, log: str = "") -> None:
+    """What the BMC answers, by a program in ipmitool's place."""
+    program = node.folder / "ipmitool"
+    (node.folder / "sdr").write_text(sensors)
+    (node.folder / "sel").write_text(log)
+    program.write_text(f'#!/bin/sh\necho "$1" >>{node.folder}/asked\ncat {node.folder}/"$1"\n')
+    program.chmod(0o755)
+    node.sources(ipmitool=str(program))
+
+
+def look_at(node: GpuNode, seconds: float, monkeypatch: pytest.MonkeyPatch) -> bool:
+    """A health check so many seconds from now, by the clock."""
+    now = time.time()
+    with monkeypatch.context() as patch:
+        patch.setattr(time, "time", lambda: now + seconds)
+        return node.checks().check_health()
+
+
+def test_a_power_supply_that_fails_drains_the_node_at_the_second_look(
+    node: GpuNode, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    bmc(node)
+    assert not node.checks().check_health()
+    bmc(node, HEALTHY_BMC.replace("detected", "detected, Failure detected"))
+    looks = [look_at(node, 700.0 * n, monkeypatch) for n in (1, 2, 3)]
+    assert looks == [False, True, False]
+    assert node.reason == "slurm-failover: BMC: PS1 Status: Presence detected, Failure detected"
+
+
+def test_the_bmc_is_asked_seldom_and_never_by_prolog_or_epilog(
+    node: GpuNode, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    bmc(node)
+    label = node.run_job()
+    node.checks().check_job_start()
+    node.end_job(label)
+    assert not (node.folder / "asked").exists()
+    for seconds in (0.0, 300.0, 599.0, 601.0):
+        look_at(node, seconds, monkeypatch)
+    assert (node.folder / "asked").read_text().split() == ["sdr", "sel"] * 2
+
+
+def test_a_new_record_of_the_bmcs_log_drains_the_node_once(
+    node: GpuNode, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    first = "   1 | 03/27/2024 | 10:11:12 | Power Supply #0xfb | Presence detected | Asserted\n"
+    bmc(node, log=first)
+    assert not node.checks().check_health()
+    second = "   2 | 03/27/2024 | 10:12:12 | Power Supply #0xfb | Failure detected | Asserted\n"
+    bmc(node, log=first + second)
+    assert look_at(node, 700.0, monkeypatch)
+    node.slurm.resume("n1")
+    assert not look_at(node, 1400.0, monkeypatch)
+
+
+def test_a_recheck_names_what_stands_against_the_node(node: GpuNode) -> None:
+    node.gpus(gpu1__remap_failed=1)
+    node.checks().check_health()
+    assert "could not be remapped" in node.checks().recheck()
+    node.gpus(gpu1__remap_failed=0)
+    assert node.checks().recheck() == ""
+
+
+def test_a_node_whose_gpus_can_not_be_seen_is_never_called_healthy(node: GpuNode) -> None:
+    node.checks().check_health()
+    node.sources(nvml_timeout=1)
+    node.gpus(gpu0__hang__nvmlDeviceGetUUID=1)
+    assert node.checks().recheck().startswith("can not see the GPUs: ")
+
+
+@pytest.mark.parametrize("wanted", [True, False])
+def test_a_reset_lifts_our_own_drain_only_where_the_site_wants_that(
+    node: GpuNode, wanted: bool
+) -> None:
+    node.settings = replace(node.settings, nodes=NodeSettings(resume_after_repair=wanted))
+    node.gpus(gpu1__error__nvmlDeviceGetUUID=16)
+    assert node.checks().check_health()
+    node.gpus(gpu1__error__nvmlDeviceGetUUID=0)
+    node.checks().check_health()
+    assert ("DRAIN" in node.slurm.nodes("n1")[0].states) is not wanted
+
+
+def test_a_foreign_drain_is_never_lifted(node: GpuNode) -> None:
+    node.settings = replace(node.settings, nodes=NodeSettings(resume_after_repair=True))
+    node.slurm.drain("n1", "memory test")
+    node.gpus(gpu1__error__nvmlDeviceGetUUID=16)
+    node.checks().check_health()
+    node.gpus(gpu1__error__nvmlDeviceGetUUID=0)
+    node.checks().check_health()
+    assert node.reason == "memory test"
+    assert "not resumed: n1 is out of service for a reason that is not ours" in node.said[-1]
