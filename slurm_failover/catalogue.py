@@ -192,7 +192,7 @@ def _choice(kind: type[_Choice], where: str, name: str, key: str, value: object)
     try:
         return kind(str(value))
     except ValueError:
-        known = ", ".join([*list(kind), *([NOT_RELEVANT] if key == "class" else [])])
+        known = ", ".join(kind) + (f", {NOT_RELEVANT}" if key == "class" else "")
         raise RuleError(f"{where}:{name}:{key}: {value!r} is not one of {known}") from None
 
 
