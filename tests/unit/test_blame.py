@@ -4,7 +4,15 @@ from __future__ import annotations
 
 import pytest
 
-from slurm_failover.attribution import Device, JobGpus
+from slurm_failover.attribution import (
+    Device,
+    JobGpus,
+    devices_from_json,
+    devices_to_json,
+    merge_devices,
+)
+from slurm_failover.catalogue import load_rules
+from slurm_failover.classify import read_events
 from slurm_failover.gpu_state import MigInstance
 from slurm_failover.gres import GresSlot
 from slurm_failover.model import (
@@ -18,6 +26,7 @@ from slurm_failover.model import (
     Window,
 )
 from slurm_failover.node.blame import Blame, Share
+from slurm_failover.parse import parse_kmsg
 
 # GRES 0 is minor 1 is GPU 86; GRES 1 is minor 0 is GPU 3b, which has two MIG instances.
 SLOTS = (GresSlot(minor=1), GresSlot(minor=0))
@@ -131,3 +140,22 @@ def test_a_reset_after_a_fault_of_the_program_is_the_programs_whenever_it_is_see
     assert (told.of_node().cause, told.of_node().node) == (JobCause.INTERNAL, NodeAction.DRAIN)
     share = told.of_running(running(1, 1), NOW, 30)
     assert share.judgement.cause is JobCause.INTERNAL
+
+
+def test_the_kernels_log_names_the_instance_and_two_instances_are_two_faults() -> None:
+    text = "NVRM: Xid (PCI:0000:3b:00 GPU-I:{}): 94, pid=7, Contained: CE User Channel"
+    lines = [f"3,{n},{n}000000,-;{text.format(f'0{n}')}" for n in (1, 2)]
+    records = [parse_kmsg(line.encode(), 980.0) for line in lines]
+    found = blame(*read_events(records, load_rules()))
+    assert [event.gpu_instance for event in found.fresh] == [1, 2]
+    for number in (1, 2):
+        job = JobGpus(number, None, frozenset({f"MIG-{number}"}))
+        root = found.of_ending(job, WINDOW).judgement.root
+        assert root is not None
+        assert root.gpu_instance == number
+
+
+def test_a_gpu_that_went_silent_keeps_the_names_it_had() -> None:
+    silent = (Device("0000:3b:00"), Device("0000:86:00", "GPU-new", 7))
+    merged = merge_devices(silent, devices_from_json(devices_to_json(DEVICES)))
+    assert merged == (DEVICES[0], Device("0000:86:00", "GPU-new", 7))
