@@ -202,6 +202,8 @@ def ensure(suite: str) -> str:
         for name in IMAGE_SOURCES:
             source = ROOT / "docker" / name
             (shutil.copytree if source.is_dir() else shutil.copy)(source, context / name)
+        products = shutil.ignore_patterns("*.o", "*.so", "test_failover_option")
+        shutil.copytree(ROOT / "plugins" / "spank", context / "spank", ignore=products)
         system = build(client, context, target="system", buildargs=base)
         build_wheel(context / "package")
         fetch_dependencies(python_version(client, system), context / "dependencies")

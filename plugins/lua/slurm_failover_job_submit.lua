@@ -22,6 +22,11 @@ local RECORD_MARK = "slurm-failover"
 
 local NO_REQUEUE = 0
 
+-- The record of a job that waits for its first start, as slurm_failover/record.py writes it. Slurm
+-- shows nobody the value of --failover: without this, nothing would tell that such a job is flagged.
+local FIRST_RECORD = '{"slurm-failover":{"v":1,"state":"armed","retries":0,"max":%d,'
+	.. '"attempt":[1,"",0,0,"",""]}}'
+
 -- The value of --failover in the job control environment of a job_desc or job_rec. Its list counts
 -- from 0. A user can put any text there through Slurm's API.
 local function option_of(job)
@@ -122,8 +127,12 @@ local function judge_submission(job_desc, part_list)
 	refusal = refuse_count(request, site)
 		or refuse_place(request, partitions, qos, part_list, site)
 		or refuse_no_requeue(request, job_desc.requeue)
-	if not refusal then job_desc.requeue = 1 end
-	return refusal
+	if refusal then return refusal end
+	job_desc.requeue = 1
+	if option_of(job_desc) and (job_desc.admin_comment or "") == "" then
+		job_desc.admin_comment = FIRST_RECORD:format(request.retries or site.max_retries)
+	end
+	return nil
 end
 
 local function judge_change(job_desc, job_rec, part_list)

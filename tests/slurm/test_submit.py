@@ -2,33 +2,21 @@
 
 from __future__ import annotations
 
-import base64
-import io
-import tarfile
 from collections.abc import Iterator
-from pathlib import Path
 
 import pytest
 from cluster import CONTROLLER, HOSTS, SHARED, Cluster, each
 from story import GATED, LOST, Story
 
-PLUGINS = Path(__file__).parent.parent.parent / "plugins"
 LUA = "/opt/slurm-failover/share/slurm-failover/lua"
-BUILD = f"cd {SHARED} && tar xz && make -s -C plugins/spank clean check all"
-INSTALL = f"""set -e
+ENABLE = f"""set -e
 cp -a /etc/slurm/slurm.conf /etc/slurm/slurm.conf.before
-make -s -C {SHARED}/plugins/spank install
-install -d /etc/slurm/plugstack.conf.d {LUA}
-echo 'include /etc/slurm/plugstack.conf.d/*.conf' >/etc/slurm/plugstack.conf
-echo 'optional /usr/lib/slurm-failover/slurm_failover.so' >/etc/slurm/plugstack.conf.d/failover.conf
-install -m 644 {SHARED}/plugins/lua/*.lua {LUA}
 install -m 644 {LUA}/job_submit.lua {LUA}/cli_filter.lua /etc/slurm
 sed -i s/^JobFileAppend=1/JobFileAppend=0/ /etc/slurm/slurm.conf
 printf 'JobSubmitPlugins=lua\\nCliFilterPlugins=lua\\n' >>/etc/slurm/slurm.conf
 """
-REMOVE = f"""set -e
+DISABLE = """set -e
 mv /etc/slurm/slurm.conf.before /etc/slurm/slurm.conf
-rm -rf {LUA} /etc/slurm/plugstack.conf.d/failover.conf /usr/lib/slurm-failover
 rm -f /etc/slurm/job_submit.lua /etc/slurm/cli_filter.lua
 """
 RAW_SUBMIT = r"""
@@ -67,32 +55,21 @@ int main(int argc, char **argv)
 """
 
 
-def packed_plugins() -> str:
-    """The plugins' sources as a base64 text of a compressed archive."""
-    archive = io.BytesIO()
-    with tarfile.open(fileobj=archive, mode="w:gz") as tar:
-        tar.add(PLUGINS, "plugins", filter=lambda f: None if f.name.endswith((".o", ".so")) else f)
-    return base64.b64encode(archive.getvalue()).decode()
-
-
 @pytest.fixture(scope="module")
-def _plugins(_running_cluster: Cluster) -> Iterator[None]:
-    """The plugin built for this Slurm, and both scripts, on every host; JobFileAppend off."""
+def _scripts(_running_cluster: Cluster) -> Iterator[None]:
+    """Both scripts on every host, and JobFileAppend off."""
     cluster = _running_cluster
-    cluster.check(
-        CONTROLLER, ["bash", "-c", f'base64 -d <<<"$1" | ({BUILD})', "", packed_plugins()]
-    )
-    each(lambda host: cluster.check(host, INSTALL), HOSTS)
+    each(lambda host: cluster.check(host, ENABLE), HOSTS)
     cluster.check(CONTROLLER, ["scontrol", "reconfigure"])
     try:
         yield
     finally:
-        each(lambda host: cluster.check(host, REMOVE), HOSTS)
+        each(lambda host: cluster.check(host, DISABLE), HOSTS)
         cluster.check(CONTROLLER, ["scontrol", "reconfigure"])
 
 
 @pytest.fixture
-def story(_plugins: None, cluster: Cluster) -> Story:
+def story(_scripts: None, cluster: Cluster) -> Story:
     """The live cluster, with the plugins."""
     return Story(cluster)
 

@@ -3,6 +3,8 @@
 import pytest
 from lua_host import ERROR, LUA, NO_VAL, NO_VAL16, SUCCESS, VERSIONS, LuaHost
 
+from slurm_failover.record import read_record
+
 PARTITIONS = {
     "gpu": {"flag_default": 1, "priority_tier": 10},
     "spot": {"flag_default": 0},
@@ -234,3 +236,14 @@ def test_the_ready_made_script_passes_every_job_where_we_are_not_installed(versi
     assert scripts.slurm_job_submit(void, host.table({}), 1) == SUCCESS
     assert scripts.slurm_job_modify(void, host.table({"user_id": 1}), None, 1) == SUCCESS
     assert "not in force" in host.logged[0]
+
+
+def test_a_job_flagged_by_the_option_has_its_record_before_it_starts(controller):
+    _, desc = controller.submit("2")
+    record = read_record(desc.admin_comment)
+    assert (record.state.value, record.retries, record.max_retries) == ("armed", 0, 2)
+    _, bare = controller.submit("default")
+    assert read_record(bare.admin_comment).max_retries == 3
+    for job in ({"comment": "failover"}, {}, {"option": "2", "admin_comment": "ticket 4711"}):
+        _, desc = controller.submit(**job)
+        assert desc.admin_comment == job.get("admin_comment")
