@@ -15,6 +15,7 @@ from slurm_failover.settings import DEFAULT_PATH
 COMMANDS = {
     "classify": "slurm_failover.commands.classify",
     "explain": "slurm_failover.commands.explain",
+    "logs": "slurm_failover.commands.logs",
     "nodes": "slurm_failover.commands.nodes",
     "reconcile": "slurm_failover.commands.reconcile",
     "replay": "slurm_failover.commands.replay",

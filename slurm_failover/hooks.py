@@ -41,7 +41,13 @@ def main(arguments: list[str]) -> int:
 def _prolog(settings: Settings, say: Say) -> bool:
     from slurm_failover.node.checks import NodeChecks
 
-    return NodeChecks(os.environ, settings, say).check_job_start()
+    if NodeChecks(os.environ, settings, say).check_job_start():
+        return True
+    if _may_be_flagged():
+        from slurm_failover.node.attempts import announce
+
+        announce(os.environ, settings, say)
+    return False
 
 
 def _health_check(settings: Settings, say: Say) -> bool:
@@ -53,6 +59,10 @@ def _health_check(settings: Settings, say: Say) -> bool:
 def _epilog(settings: Settings, say: Say) -> bool:
     from slurm_failover.node.checks import NodeChecks
 
+    if _may_be_flagged():
+        from slurm_failover.node.attempts import close
+
+        close(os.environ, settings, say)
     return NodeChecks(os.environ, settings, say).check_job_end()
 
 
@@ -67,7 +77,9 @@ def _epilog_slurmctld(settings: Settings, say: Say) -> bool:
     from slurm_failover.controller.work import note_end
 
     if note_end(os.environ, settings, say):
-        _start_decider()
+        from slurm_failover.detach import start_detached
+
+        start_detached("decide")
     return False
 
 
@@ -85,19 +97,22 @@ def _decide(settings: Settings, say: Say) -> bool:
     return False
 
 
-def _start_decider() -> None:
-    """Start the decider in a session of its own: the job completes only when this hook has ended,
-    and Slurm takes a child that keeps its output open for the hook.
-    """
-    import subprocess
+def _tell_verdict(settings: Settings, say: Say) -> bool:
+    from slurm_failover.node.attempts import tell_verdict
 
-    subprocess.Popen(
-        [sys.executable, "-I", "-S", __file__, "decide"],
-        stdin=subprocess.DEVNULL,
-        stdout=subprocess.DEVNULL,
-        stderr=subprocess.DEVNULL,
-        start_new_session=True,
-    )
+    tell_verdict(os.environ, settings, say)
+    return False
+
+
+def _stop_job(settings: Settings, say: Say) -> bool:
+    from slurm_failover.node.checkpoint import stop_after_grace
+
+    stop_after_grace(os.environ, settings, say)
+    return False
+
+
+def _may_be_flagged() -> bool:
+    return "SPANK_FAILOVER" in os.environ or "failover" in os.environ.get("SLURM_JOB_COMMENT", "")
 
 
 def _explain(error: Exception) -> str:
@@ -117,6 +132,8 @@ HOOKS: dict[str, Callable[[Settings, Say], bool]] = {
     "prolog_slurmctld": _prolog_slurmctld,
     "epilog_slurmctld": _epilog_slurmctld,
     "decide": _decide,
+    "tell_verdict": _tell_verdict,
+    "stop_job": _stop_job,
     "watch": _watch,
 }
 

@@ -101,6 +101,10 @@ class CheckpointSettings:
     )
 
 
+NO_CHECKPOINT = CheckpointSettings()
+"""A running job is requeued at once, unless it asks for a grace itself."""
+
+
 @dataclass(frozen=True, slots=True)
 class PrioritySettings:
     """How a failed-over job gets ahead of the jobs that wait."""

@@ -197,7 +197,8 @@ class Attendant:
             return None
         running = self._share_out(blame, jobs, occasion) if fault else []
         limits = read_limits(self._settings)
-        responder = Responder(self._connect(), self._node, self._say, limits)
+        checkpoint = self._settings.checkpoint
+        responder = Responder(self._connect(), self._node, self._say, limits, checkpoint)
         hit = responder.respond(self._facts, fault, running, ending)
         return _note_fault(fault, hit, ledger.boot, self._now) if fault else None
 

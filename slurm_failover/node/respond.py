@@ -22,9 +22,11 @@ from slurm_failover.model import (
     NodeAction,
     NodeFacts,
 )
+from slurm_failover.node.checkpoint import stop_job
 from slurm_failover.optin import read_opt_in
 from slurm_failover.record import read_record, tidy
 from slurm_failover.refusal import ANYWHERE, refuse_job
+from slurm_failover.settings import NO_CHECKPOINT, CheckpointSettings
 from slurm_failover.slurm.client import NodeChange, Slurm
 
 if TYPE_CHECKING:
@@ -51,10 +53,16 @@ class Responder:
     """Acts for one node."""
 
     def __init__(
-        self, slurm: Slurm, node: str, say: Callable[[str], None], limits: Limits = ANYWHERE
+        self,
+        slurm: Slurm,
+        node: str,
+        say: Callable[[str], None],
+        limits: Limits = ANYWHERE,
+        checkpoint: CheckpointSettings = NO_CHECKPOINT,
     ) -> None:
         self._slurm = slurm
         self._limits = limits
+        self._checkpoint = checkpoint
         self._node = node
         self._say = say
 
@@ -80,8 +88,7 @@ class Responder:
         reason = write_reason(fault, [job for job, _ in hit], ending) if fault else None
         self._write(facts, reason, entries)
         for job in stopped:
-            self._slurm.requeue_and_hold(job.label)
-            self._say(f"job {job.label} is requeued and held")
+            stop_job(self._slurm, job, self._checkpoint, self._say)
         return tuple(job.job_id for job, _ in hit)
 
     def _say_doubts(self, running: Sequence[tuple[JobFacts, Share]]) -> None:

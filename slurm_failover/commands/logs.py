@@ -1,0 +1,134 @@
+"""``slurm-failover logs``: a job's log, with its attempts marked."""
+
+from __future__ import annotations
+
+import os
+import sys
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+import click
+
+from slurm_failover import joblog
+from slurm_failover.errors import NoSuchJob, RecordError, SourceUnreadable
+from slurm_failover.model import JobFacts
+from slurm_failover.record import Attempt, Record, read_record
+from slurm_failover.settings import Settings
+from slurm_failover.slurm.client import Slurm
+from slurm_failover.slurm.connect import connect
+
+_PAUSE = 0.3
+_ASK_EVERY = 5.0
+"""Seconds between two questions to Slurm whether a followed job still runs or waits."""
+
+
+@click.command("logs")
+@click.argument("job")
+@click.option("--attempt", type=click.IntRange(min=1), help="Show this attempt only.")
+@click.option("-f", "--follow", is_flag=True, help="Go on until the job has ended.")
+@click.pass_obj
+def command(settings: Settings, job: str, attempt: int | None, follow: bool) -> None:
+    """Show what JOB has written to its standard output, attempt by attempt.
+
+    The log is read with your own rights, on a host that sees the job's files.
+    """
+    slurm = connect(settings, lambda _: None)
+    facts = slurm.job(job)
+    record = _record(facts)
+    path = Path(joblog.resolve(facts.stdout, facts.batch_host or "%N"))
+    first = joblog.first_attempt(_read(path), record.attempt.number)
+    lines = _read(path, slurm, job) if follow else _read(path)
+    shown = _show(joblog.part(lines, first), facts, record, attempt)
+    missing = [number for number in range(1, record.attempt.number + 1) if number not in shown]
+    if missing and attempt in (None, *missing):
+        _explain_missing(path, missing)
+
+
+def _show(
+    lines: Iterator[tuple[int, bytes]], job: JobFacts, record: Record, wanted: int | None
+) -> set[int]:
+    """Print the lines; the numbers of the attempts that the log holds."""
+    found: set[int] = set()
+    for number, line in lines:
+        is_new = number not in found
+        found.add(number)
+        if wanted not in (None, number):
+            continue
+        if is_new and joblog.marked(line) is None:
+            _write(_heading(job, record, number).encode() + b"\n")
+        _write(line)
+    return found
+
+
+def _heading(job: JobFacts, record: Record, number: int) -> str:
+    attempts = (*record.history, record.attempt)
+    known = next((a for a in attempts if a.number == number), Attempt(number))
+    clock = time.strftime("%Y-%m-%dT%H:%M:%S%z", time.localtime(known.start))
+    return joblog.heading(job.label, known, clock)
+
+
+def _explain_missing(path: Path, missing: list[int]) -> None:
+    numbers = ", ".join(map(str, missing))
+    which = f"attempt{'s' * (len(missing) > 1)} {numbers}"
+    sys.stdout.flush()
+    click.echo(
+        f"slurm-failover: {which}: not in {path}. A later attempt truncated it, since the job's "
+        "open mode is not append (sbatch --open-mode=append), or nothing was written",
+        err=True,
+    )
+
+
+def _read(path: Path, slurm: Slurm | None = None, job: str = "") -> Iterator[bytes]:
+    """The lines of a log; with ``slurm``, also those that come until the job has ended.
+
+    A log that was truncated or replaced meanwhile is read from its beginning. Raises
+    SourceUnreadable.
+    """
+    try:
+        with path.open("rb") as log:
+            yield from log
+            if slurm is None:
+                return
+            yield from _follow(log.fileno(), log.tell(), slurm, job)
+    except OSError as error:
+        raise SourceUnreadable(
+            f"{path}: {error.strerror}; run this where the job's files are seen"
+        ) from error
+
+
+def _follow(log: int, at: int, slurm: Slurm, job: str) -> Iterator[bytes]:
+    asked, rest = time.monotonic(), b""
+    while True:
+        at = at if os.fstat(log).st_size >= at else 0
+        new = os.pread(log, 1 << 16, at)
+        at += len(new)
+        *lines, rest = (rest + new).split(b"\n")
+        yield from (line + b"\n" for line in lines)
+        if new:
+            continue
+        if time.monotonic() - asked > _ASK_EVERY:
+            if not _is_alive(slurm, job):
+                yield rest
+                return
+            asked = time.monotonic()
+        time.sleep(_PAUSE)
+
+
+def _is_alive(slurm: Slurm, job: str) -> bool:
+    try:
+        return slurm.job(job).has("PENDING", "RUNNING", "SUSPENDED", "COMPLETING", "CONFIGURING")
+    except NoSuchJob:
+        return False
+
+
+def _record(job: JobFacts) -> Record:
+    try:
+        return read_record(job.admin_comment) or Record()
+    except RecordError:
+        return Record()
+
+
+def _write(line: bytes) -> None:
+    sys.stdout.buffer.write(line)
+    sys.stdout.buffer.flush()

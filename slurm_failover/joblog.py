@@ -1,0 +1,70 @@
+"""The lines that we add to a job's own log, and the attempts that they part it into. Pure."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Iterator
+
+from slurm_failover.record import Attempt, Record, tidy
+
+_MARK = re.compile(rb"=== slurm-failover: attempt (\d{1,6}) of job \S+ started ")
+
+
+def current_attempt(record: Record, start: float) -> int:
+    """The number of the attempt that started at ``start``, also where it is not recorded yet."""
+    return record.attempt.number + (record.attempt.start != start)
+
+
+def separator(label: str, number: int, time: str, nodes: str, record: Record) -> str:
+    """The line before the output of an attempt: number, time, nodes, and why there is another."""
+    before = [old for old in record.history if old.number == number - 1]
+    cause = before[-1].because if before else "it was requeued"
+    return _line(
+        f"attempt {number} of job {label} started {time} on {nodes}; "
+        f"attempt {number - 1} ended: {cause}"
+    )
+
+
+def heading(label: str, attempt: Attempt, time: str) -> str:
+    """The line before the first attempt, which ``logs`` shows and no file holds."""
+    return _line(f"attempt {attempt.number} of job {label} started {time} on {attempt.nodes}")
+
+
+def denial(label: str, record: Record, time: str, remains: str) -> str:
+    """The line after an attempt that no other follows. ``remains``: held, or cancelled."""
+    return _line(
+        f"attempt {record.attempt.number} of job {label} ended {time}: "
+        f"{record.state.value}: {record.because}; the job is {remains}"
+    )
+
+
+def resolve(stdout: str, node: str) -> str:
+    """The path of a job's output, where Slurm leaves what differs between nodes unresolved."""
+    host = node.partition(".")[0]
+    return stdout.replace("%N", host).replace("%n", "0").replace("%t", "0")
+
+
+def marked(line: bytes) -> int | None:
+    """The number of the attempt that a line of a log begins, None if it begins none."""
+    found = _MARK.match(line)
+    return int(found.group(1)) if found else None
+
+
+def first_attempt(lines: Iterable[bytes], latest: int) -> int:
+    """The number of the attempt that a log begins with: the one before its first mark, or the
+    ``latest`` in a log without any, since one that truncates the log takes the marks with it.
+    """
+    return next((begun - 1 for line in lines if (begun := marked(line)) is not None), latest)
+
+
+def part(lines: Iterable[bytes], first: int) -> Iterator[tuple[int, bytes]]:
+    """Each line with the number of its attempt; the log begins with attempt ``first``."""
+    number = first
+    for line in lines:
+        begun = marked(line)
+        number = number if begun is None else begun
+        yield number, line
+
+
+def _line(text: str) -> str:
+    return f"=== slurm-failover: {tidy(text, 600)} ==="
