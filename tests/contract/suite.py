@@ -185,7 +185,10 @@ class SlurmContract:
         assert world.slurm.job(label).states == {"CANCELLED"}
 
     def test_a_start_can_be_put_off(self, world: World) -> None:
-        label = world.submit(held=True)
+        label = world.run()
+        world.fail(label)
+        world.slurm.requeue_and_hold(label)
+        world.finish_epilogs(label)
         world.slurm.release(label)
         world.slurm.update_job(label, JobChange(start_in=500))
         assert 400 < world.slurm.job(label).eligible - world.now() <= 501

@@ -231,7 +231,10 @@ class FailoverMachine(RuleBasedStateMachine):
             if record is not None and record.step in (Step.DECIDED, Step.PLACED):
                 assert not set(job.nodes) & {str(n) for n in NodeSet(record.excluded)}
             self.attempts[label, job.start] = list(job.nodes)
-            self.house.start_hook(label, trouble)
+            # Known limit: a start that is not recorded, right after a placement that is not either,
+            # can not be told from the wait before it.
+            placed = record is None or record.step is not Step.DECIDED
+            self.house.start_hook(label, trouble if placed else Trouble())
 
     def a_run_ends(self, *, number: int, how: str, **_: Any) -> None:
         """By itself, by Slurm, by the loss of a node, or by the nodes on which a fault came up."""

@@ -133,12 +133,14 @@ class LiveWorld:
         return node
 
     def wait_for(self, label: str, condition: Callable[[JobFacts], bool]) -> JobFacts:
-        job: JobFacts = self._cluster.wait(
-            lambda: (job := self._job(label)) and condition(job) and job,
-            40,
-            f"awaited state of job {label}",
-        )
-        return job
+        def look() -> JobFacts | None:
+            try:
+                job = self._job(label)
+            except errors.NoSuchJob:
+                return None  # An array's task is no job of its own before it starts.
+            return job if condition(job) else None
+
+        return self._cluster.wait(look, 40, f"awaited state of job {label}")
 
     def _job(self, label: str) -> JobFacts:
         job: JobFacts = self.slurm.job(label)

@@ -68,6 +68,20 @@ def test_a_job_is_asked_in_one_pinned_format(stand_in: StandIn) -> None:
     assert stand_in.calls() == [["scontrol", "show", "job", "7", JSON]]
 
 
+def test_of_several_tasks_in_an_answer_only_the_one_that_was_asked_for_counts(
+    stand_in: StandIn,
+) -> None:
+    tasks = [
+        {"job_id": job, "array_job_id": 7, "array_task_id": {"set": True, "number": task}}
+        for job, task in ((8, 0), (9, 1), (7, 2))
+    ]
+    stand_in.answer_json({"jobs": tasks})
+    assert stand_in.client().job("7_1").job_id == 9
+    assert stand_in.client().job("7").label == "7_2"
+    with pytest.raises(NoSuchJob):
+        stand_in.client().job("7_5")
+
+
 def test_all_waiting_jobs_are_one_request(stand_in: StandIn) -> None:
     stand_in.answer_json({"jobs": [{"job_id": 7}, {"job_id": 9}]})
     assert [job.job_id for job in stand_in.client().jobs(["7", "8_1"])] == [7, 9]
