@@ -65,6 +65,15 @@ def test_a_denied_job_is_cancelled_whatever_step_was_the_last(
     assert story.house.notes.read() == []
 
 
+def test_a_cancel_that_is_due_is_found_by_the_record_alone(story: Story) -> None:
+    story.run(JobCause.INTERNAL)
+    story.house.decide(Trouble("killed_after", 3), rounds=1)
+    for note in story.house.notes.read():
+        story.house.notes.remove(note)
+    story.house.reconcile()
+    assert story.slurm.job(story.label).has("CANCELLED")
+
+
 def test_a_job_that_its_owner_released_in_time_is_not_cancelled(story: Story) -> None:
     story.run(JobCause.INTERNAL)
     # The decision is written, and the answer is lost.
