@@ -136,7 +136,7 @@ def test_a_gpu_with_mig_takes_the_jobs_of_its_instances_and_no_other(story: Stor
 
 def test_where_the_gpu_can_not_be_mapped_the_job_is_denied_with_a_sentence(story: Story) -> None:
     cluster = story.cluster
-    cluster.check("n1", ["cluster-gpus", "absent"])
+    settle(cluster, "n1", "slurm", 'slurmd = "/bin/false"')
     job = story.start("--nodelist=n1", "--gres=gpu:1")
     cluster.inject("n1", LOST)
     story.end(job, 1)
@@ -158,7 +158,7 @@ def test_an_unfit_node_starts_no_job_and_the_job_loses_no_retry(story: Story) ->
             "slurm-failover: NVML: GPU 0000:5e:00 requires a reset"
         )
         cluster.check(CONTROLLER, "scontrol update NodeName=n[2-4] State=RESUME")
-        cluster.wait(lambda: "PENDING" in cluster.job_state(job), 20, "a job that waits again")
+        cluster.wait(lambda: cluster.job_state(job) == ["PENDING"], 20, "a job that waits again")
         assert not cluster.job(job)["hold"]
         cluster.check(CONTROLLER, ["scontrol", "update", f"JobId={job}", "StartTime=now"])
         cluster.wait(lambda: "RUNNING" in cluster.job_state(job), 20, "a start elsewhere")
