@@ -49,7 +49,7 @@ def gather(
         found = read_evidence(node.name, node.extra)
         for job_id in job.components or (job.job_id,):
             entries += choose(found, job_id, record.attempt.start)
-        entries += _read_node_state(node, job, record, limits)
+        entries += _read_node_state(node, job, record, limits, silent)
     if silent:
         entries.append(_entry(job, record, JobCause.UNKNOWN, "", "a node's Epilog has not ended"))
     by_cause = {cause: tuple(e for e in entries if e.cause is cause) for cause in JobCause}
@@ -75,11 +75,18 @@ def nodes_of(entries: Iterable[Evidence]) -> NodeSet:
 
 
 def _read_node_state(
-    node: NodeFacts, job: JobFacts, record: Record, limits: Limits
+    node: NodeFacts, job: JobFacts, record: Record, limits: Limits, silent: bool
 ) -> list[Evidence]:
-    """What Slurm itself knows against a node: it is lost, or a trusted tool drained it."""
+    """What Slurm itself knows against a node: it is lost, or a trusted tool drained it.
+
+    A node that does not answer is lost only if it has also let the time for its Epilog pass: Slurm
+    may take as long as that to call it DOWN, and shows every resumed node so for a moment.
+    """
     if node.has("DOWN", "FAIL") or node.name == record.lost:
         return [_entry(job, record, JobCause.HARDWARE, node.name, "Slurm lost the node")]
+    if silent and {"NOT_RESPONDING", "COMPLETING"} <= node.states:
+        words = "the node does not answer, and its Epilog has not ended in time"
+        return [_entry(job, record, JobCause.HARDWARE, node.name, words)]
     in_time = node.reason_time >= record.attempt.start
     if node.has("DRAIN") and in_time and _matches(node.reason, limits.trusted_reasons):
         words = f"drained by another tool: {node.reason}"

@@ -15,8 +15,9 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from ClusterShell.NodeSet import NodeSet
+from ClusterShell.NodeSet import NodeSet, NodeSetException
 
+from slurm_failover.errors import RecordError
 from slurm_failover.model import JobFacts
 from slurm_failover.policy import Action, Ending, Verdict, describe_end
 from slurm_failover.record import Attempt, Record, State, Step
@@ -93,13 +94,20 @@ def is_unfinished(record: Record) -> bool:
 
 
 def merge_nodes(*hostlists: str) -> str:
-    """The union of hostlists, folded as Slurm prints them."""
-    return str(NodeSet.fromlist([text for text in hostlists if text]))
+    """The union of hostlists, folded as Slurm prints them. Raises RecordError."""
+    return str(_read_nodes(",".join(text for text in hostlists if text)))
 
 
 def expand(hostlist: str) -> list[str]:
-    """The names in a hostlist."""
-    return [str(name) for name in NodeSet(hostlist)]
+    """The names in a hostlist. Raises RecordError if it is none."""
+    return [str(name) for name in _read_nodes(hostlist)]
+
+
+def _read_nodes(hostlist: str) -> NodeSet:
+    try:
+        return NodeSet(hostlist)
+    except NodeSetException as error:
+        raise RecordError(f"{hostlist!r} is no list of nodes: {error}") from error
 
 
 def _next_number(record: Record) -> int:

@@ -17,11 +17,11 @@ from fake_slurmctld import FakeSlurm
 
 from slurm_failover.controller import decider as decider_module
 from slurm_failover.controller import endings as endings_module
-from slurm_failover.controller import work
 from slurm_failover.controller.decider import Decider
 from slurm_failover.controller.endings import hold_end, record_start
 from slurm_failover.controller.notes import Notes
 from slurm_failover.controller.placement import Placement
+from slurm_failover.controller.work import take_up
 from slurm_failover.errors import FailoverError, SlurmUnavailable
 from slurm_failover.model import Event, FaultClass, JobCause, Judgement, Limits, NodeAction, Scope
 from slurm_failover.node import respond as respond_module
@@ -181,11 +181,8 @@ class House:
 
     def reconcile(self) -> None:
         """``slurm-failover reconcile`` by the real function, with enough time for every job."""
-        with self.process() as slurm, mock.patch.object(work, "connect", lambda *_: slurm):
-            for job in slurm.jobs():
-                note = work._find_unfinished(job, self.story.append)
-                if note is not None:
-                    self.notes.add(note)
+        with self.process() as slurm:
+            take_up(slurm, self.notes, self.limits, self.story.append)
         self.decide(rounds=8)
 
     def _decider(self, slurm: Troubled) -> Decider:

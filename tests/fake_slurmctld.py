@@ -27,6 +27,9 @@ ADMIN_HOLD = "JobHeldAdmin"
 _UNFIT = ("DRAIN", "DOWN", "FAIL")
 
 
+QOS = ("normal", "failover")
+
+
 class FakeSlurm:
     """The protocol, and beside it the world: ``submit`` to ``lose_node``."""
 
@@ -114,9 +117,7 @@ class FakeSlurm:
         """See the protocol. Fields are set in Slurm's order, up to the first error."""
         self.calls.append("update_job")
         job = self._find(label)
-        if change.comment is not None and len(change.comment.encode()) > COMMENT_LIMIT:
-            raise SlurmError("String exceeds maximum length")
-        self._refuse_finished(job)
+        self._refuse_whole(job, change)
         if change.excluded is not None:
             self._refuse_running(job)
             job.excluded = change.excluded
@@ -268,6 +269,14 @@ class FakeSlurm:
         job.nodes, job.failed_node, job.begin = [], "", self.clock + START_DELAY
         job.restarts += job.uncounted
         job.uncounted = False
+
+    def _refuse_whole(self, job: FakeJob, change: JobChange) -> None:
+        """What Slurm refuses before it sets any field."""
+        if change.comment is not None and len(change.comment.encode()) > COMMENT_LIMIT:
+            raise SlurmError("String exceeds maximum length")
+        if change.qos is not None and change.qos not in QOS:
+            raise SlurmError("Invalid qos specification")
+        self._refuse_finished(job)
 
     @staticmethod
     def _refuse_finished(job: FakeJob) -> None:

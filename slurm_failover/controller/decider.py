@@ -15,7 +15,7 @@ from slurm_failover import files, lifecycle
 from slurm_failover.controller.endings import Say, finish_hold, write_both
 from slurm_failover.controller.notes import Note, Notes
 from slurm_failover.controller.placement import Placement
-from slurm_failover.errors import FailoverError, RecordError, SlurmUnavailable
+from slurm_failover.errors import FailoverError, RecordError, SlurmError, SlurmUnavailable
 from slurm_failover.model import JobFacts, Limits, NodeFacts
 from slurm_failover.policy import Action, decide
 from slurm_failover.record import Record, Step, read_record
@@ -85,8 +85,7 @@ class Decider:
         return not completing or time.time() - note.since > self._wait_for_nodes
 
     def _ask_nodes(self, jobs: list[JobFacts]) -> dict[str, NodeFacts]:
-        records = [_read_record(job) for job in jobs]
-        names = lifecycle.merge_nodes(*(record.attempt.nodes for record in records if record))
+        names = lifecycle.merge_nodes(*map(_read_attempt_nodes, jobs))
         return {node.name: node for node in self._slurm.nodes(names)} if names else {}
 
     def _attend(self, note: Note, job: JobFacts | None, nodes: dict[str, NodeFacts]) -> None:
@@ -152,7 +151,13 @@ class Decider:
             # Slurm sets the start delay when the job leaves COMPLETING: too early to lift it.
             return False
         change = write_both(job, lifecycle.place(record))
-        self._slurm.update_job(job.label, self._placement.place(change, record))
+        try:
+            self._slurm.update_job(job.label, self._placement.place(change, record))
+        except SlurmUnavailable:
+            raise
+        except SlurmError as error:
+            self._say(f"job {job.label} starts without a raised priority: {error}")
+            self._slurm.update_job(job.label, replace(change, start_now=True))
         return True
 
     def _write(self, job: JobFacts, record: Record) -> None:
@@ -170,9 +175,10 @@ def _whose_hold(job: JobFacts, record: Record) -> str:
     return "" if job.has("SPECIAL_EXIT") or record.lost else "its owner holds the job"
 
 
-def _read_record(job: JobFacts) -> Record | None:
-    """The job's record; None too where it is damaged, which is said when its turn comes."""
+def _read_attempt_nodes(job: JobFacts) -> str:
+    """The nodes of the attempt; none where the record is damaged, which is said in its turn."""
     try:
-        return read_record(job.admin_comment)
+        record = read_record(job.admin_comment)
+        return lifecycle.merge_nodes(record.attempt.nodes) if record else ""
     except RecordError:
-        return None
+        return ""

@@ -89,6 +89,22 @@ def hold_end(
     return True
 
 
+def find_missed_end(slurm: Slurm, limits: Limits, job: JobFacts, record: Record) -> Note | None:
+    """A note for an end of which EpilogSlurmctld died before it left one; None if there is none.
+
+    ``record`` still shows the attempt as running. A job whose owner took the wish back meanwhile is
+    not brought back.
+    """
+    if job.has("COMPLETING", "RUNNING") or read_opt_in(job.comment) is None:
+        return None
+    ended = replace(job, start=record.attempt.start)
+    stopped = _stopped_by_node(slurm, ended, record)
+    ending, _ = read_ending(ended, stopped, record.attempt.nodes, limits)
+    if ending is Ending.LEFT_ALONE:
+        return None
+    return Note(job.job_id, job.label, ending, lifecycle.hold(record, job, ending, time.time()))
+
+
 def finish_hold(slurm: Slurm, job: JobFacts, note: Note) -> None:
     """Hold the job, unless it is held, and write its held record."""
     if note.ending is Ending.FAILED and not job.has("PENDING"):

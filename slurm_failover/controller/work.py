@@ -5,16 +5,17 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 
 from slurm_failover.controller.decider import Decider
-from slurm_failover.controller.endings import hold_end, record_start
+from slurm_failover.controller.endings import find_missed_end, hold_end, record_start
 from slurm_failover.controller.notes import Note, Notes
 from slurm_failover.controller.placement import Placement
 from slurm_failover.errors import RecordError
-from slurm_failover.lifecycle import is_unfinished
+from slurm_failover.lifecycle import is_running, is_unfinished
 from slurm_failover.limits import read_limits
-from slurm_failover.model import JobFacts
+from slurm_failover.model import JobFacts, Limits
 from slurm_failover.policy import Ending
 from slurm_failover.record import Record, read_record
 from slurm_failover.settings import Settings
+from slurm_failover.slurm.client import Slurm
 from slurm_failover.slurm.connect import connect
 
 Environment = Mapping[str, str]
@@ -60,12 +61,18 @@ def decide_waiting(settings: Settings, say: Say) -> None:
 def reconcile(settings: Settings, say: Say) -> int:
     """Take up every job whose record calls for something, and serve it. How many there were."""
     notes = _open_notes(settings)
-    found = [note for job in connect(settings, say).jobs() if (note := _find_unfinished(job, say))]
-    for note in found:
-        notes.add(note)
+    take_up(connect(settings, say), notes, read_limits(settings), say)
     waiting = len(notes.read())
     _decider(settings, notes, say).run()
     return waiting
+
+
+def take_up(slurm: Slurm, notes: Notes, limits: Limits, say: Say) -> None:
+    """Leave a note for every job whose handling was interrupted, wherever that was."""
+    for job in slurm.jobs():
+        note = _find_unfinished(slurm, limits, job, say)
+        if note is not None:
+            notes.add(note)
 
 
 def _is_led(environment: Environment) -> bool:
@@ -81,12 +88,14 @@ def _nodes(environment: Environment) -> str:
     return environment.get("SLURM_HET_JOB_NODELIST") or alone
 
 
-def _find_unfinished(job: JobFacts, say: Say) -> Note | None:
-    """A note for a pending job whose handling was interrupted after its record was written."""
+def _find_unfinished(slurm: Slurm, limits: Limits, job: JobFacts, say: Say) -> Note | None:
+    """A note for a job whose handling was interrupted, before or after its record was written."""
     record = None if job.is_led else _read_record(job, say)
-    if record is None or not is_unfinished(record) or not job.has("PENDING"):
+    if record is None:
         return None
-    return Note(job.job_id, job.label, Ending.STOPPED_BY_NODE, record)
+    if job.has("PENDING") and is_unfinished(record):
+        return Note(job.job_id, job.label, Ending.STOPPED_BY_NODE, record)
+    return find_missed_end(slurm, limits, job, record) if is_running(record) else None
 
 
 def _read_record(job: JobFacts, say: Say) -> Record | None:

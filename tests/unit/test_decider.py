@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -9,9 +10,10 @@ from failover_world import FINDINGS, WAIT_FOR_NODES, House, Trouble
 from fake_slurmctld import ADMIN_HOLD, USER_HOLD, FakeSlurm
 
 from slurm_failover import files
+from slurm_failover.controller.placement import Placement
 from slurm_failover.model import Limits
 from slurm_failover.record import Record, State, Step, read_record
-from slurm_failover.slurm.client import TOP_PRIORITY
+from slurm_failover.slurm.client import TOP_PRIORITY, JobChange
 
 
 class Story:
@@ -323,3 +325,60 @@ def test_a_job_that_slurm_forgot_is_forgotten(story: Story) -> None:
     del story.slurm._jobs[label]
     story.house.decide()
     assert story.house.notes.read() == []
+
+
+def test_nodes_that_are_no_hostlist_in_one_record_do_not_stop_the_others(story: Story) -> None:
+    damaged, sound = story.start(), story.start()
+    for label in (damaged, sound):
+        story.fail(label)
+        story.complete(label)
+    peeked = story.slurm.peek(damaged)
+    peeked.admin_comment = peeked.admin_comment.replace('"n1"', '"n[1"')
+    story.house.decide()
+    assert story.record(sound).step is Step.PLACED
+    assert story.house.notes.read() == []
+
+
+def test_a_refused_priority_costs_the_priority_and_not_the_start(
+    story: Story, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def refuse(self: Placement, change: JobChange, record: Record) -> JobChange:
+        return replace(change, start_now=True, qos="gone")
+
+    monkeypatch.setattr(Placement, "place", refuse)
+    label = story.start()
+    story.fail(label)
+    story.complete(label)
+    story.house.decide()
+    assert story.record(label).step is Step.PLACED
+    assert label in story.slurm.schedule()
+    assert any("without a raised priority" in line for line in story.house.story)
+
+
+@pytest.mark.parametrize("code", [0, 1])
+def test_an_end_whose_hook_died_before_its_note_is_taken_up_by_reconcile(
+    story: Story, code: int
+) -> None:
+    label = story.start()
+    job = story.slurm.peek(label)
+    node = job.nodes[0]
+    if code:
+        story.slurm.finish(label, code=code)
+        story.house.node_epilog(label, job.start, node, FINDINGS["hardware"])
+    else:
+        story.house.health_check(node, FINDINGS["hardware"])
+    story.house.end_hook(label, job.start, node, Trouble("killed_before", 1))
+    story.complete(label)
+    assert story.house.notes.read() == []
+    story.house.reconcile()
+    assert (story.record(label).retries, story.record(label).step) == (1, Step.PLACED)
+
+
+def test_reconcile_leaves_a_failed_job_alone_whose_owner_took_the_wish_back(story: Story) -> None:
+    label = story.start()
+    job = story.slurm.peek(label)
+    job.comment = ""
+    story.slurm.finish(label, code=1)
+    story.complete(label)
+    story.house.reconcile()
+    assert "FAILED" in story.slurm.peek(label).facts(0).states

@@ -261,3 +261,17 @@ def test_an_owner_may_lower_the_limit_and_never_raise_it(wish: OptIn | None, lim
 )
 def test_an_end_is_told_in_words(facts: dict[str, object], how: Ending, words: str) -> None:
     assert describe_end(replace(JOB, **facts), how) == words  # type: ignore[arg-type]
+
+
+def test_a_node_that_does_not_answer_is_lost_once_its_epilog_has_had_its_time() -> None:
+    mute = NodeFacts("n2", frozenset({"ALLOCATED", "COMPLETING", "NOT_RESPONDING"}))
+    found = decide(JOB, RECORD, [CLEAN, mute], Limits(), silent=True)
+    assert (found.action, found.bad_nodes) == (Action.FAILOVER, ("n2",))
+    assert found.because == "n2: the node does not answer, and its Epilog has not ended in time"
+
+
+def test_a_node_that_does_not_answer_for_a_moment_is_not_lost() -> None:
+    mute = NodeFacts("n2", frozenset({"ALLOCATED", "COMPLETING", "NOT_RESPONDING"}))
+    idle = NodeFacts("n2", frozenset({"IDLE", "NOT_RESPONDING"}))
+    assert decide(JOB, RECORD, [mute], Limits()).action is Action.DENY
+    assert decide(JOB, RECORD, [idle], Limits(), silent=True).action is Action.DENY
