@@ -271,7 +271,7 @@ class FakeSlurm:
         job.uncounted = False
 
     def _refuse_whole(self, job: FakeJob, change: JobChange) -> None:
-        """What Slurm refuses before it sets any field."""
+        """What Slurm refuses before it sets any field; the QOS where the site enforces them."""
         if change.comment is not None and len(change.comment.encode()) > COMMENT_LIMIT:
             raise SlurmError("String exceeds maximum length")
         if change.qos is not None and change.qos not in QOS:
