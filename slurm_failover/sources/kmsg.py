@@ -32,14 +32,17 @@ def glance(path: str, anchors: tuple[bytes, ...], after: int = -1) -> Glance:
 
     Reads what is there now and returns. Raises SourceUnreadable if the log can not be read.
     """
-    fresh = [raw for raw in _records(path) if sequence(raw) > after]
-    last = max(map(sequence, fresh), default=after)
+    records = _records(path)
+    newest = next((n for raw in reversed(records) if (n := sequence(raw)) >= 0), after)
     # One search of the whole for each anchor: most stand nowhere, and then no record is searched.
-    whole = b"".join(fresh)
+    whole = b"".join(records)
     present = [anchor for anchor in anchors if anchor in whole]
-    if not present:
-        return Glance([], last)
-    return Glance([raw for raw in fresh if any(anchor in raw for anchor in present)], last)
+    suspicious = [
+        raw
+        for raw in (records if present else ())
+        if sequence(raw) > after and any(anchor in raw for anchor in present)
+    ]
+    return Glance(suspicious, max(newest, after))
 
 
 def boot_id() -> str:
