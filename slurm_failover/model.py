@@ -150,6 +150,7 @@ class JobFacts:
     ``label`` is the name to use in requests: ``ARRAY_TASK`` for an array task, since the bare id of
     an array's first record would hit every task. ``nodes`` and ``excluded`` are hostlists as Slurm
     prints them. ``states`` holds the base state and its flags, such as FAILED and COMPLETING.
+    ``held_by_requeue`` says that its hold came with a requeue, in one request.
     ``components`` are the ids of a heterogeneous job, leader first; ``label`` is the leader's.
     ``stdout`` is the path of the job's output, with what differs between nodes (``%N``) unresolved.
     """
@@ -177,6 +178,7 @@ class JobFacts:
     batch: bool = True
     requeue: bool = True
     held: bool = False
+    held_by_requeue: bool = False
     priority: int = 0
     gres_detail: tuple[str, ...] = ()
     node_count: int = 0

@@ -168,11 +168,12 @@ class Decider:
 def _whose_hold(job: JobFacts, record: Record) -> str:
     """Who holds a held job, as a clause; empty where it is our hold.
 
-    Ours is a SPECIAL_EXIT, save for a job that Slurm requeued itself after it lost a node.
+    Ours came with a requeue, save for a job that Slurm requeued itself after it lost a node.
     """
     if job.reason == "JobHeldAdmin":
         return "an administrator holds the job"
-    return "" if job.has("SPECIAL_EXIT") or record.lost else "its owner holds the job"
+    ours = job.held_by_requeue or job.has("SPECIAL_EXIT") or record.lost
+    return "" if ours else "its owner holds the job"
 
 
 def _read_attempt_nodes(job: JobFacts) -> str:

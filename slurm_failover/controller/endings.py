@@ -124,7 +124,7 @@ def write_both(job: JobFacts, record: Record) -> JobChange:
 
 def _stopped_by_node(slurm: Slurm, job: JobFacts, record: Record) -> bool:
     """Whether a node of the attempt wrote that it requeued and held the job."""
-    if not (job.has("PENDING") and job.has("SPECIAL_EXIT")):
+    if not (job.has("PENDING") and job.held):
         return False
     ids = job.components or (job.job_id,)
     return any(

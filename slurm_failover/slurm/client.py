@@ -66,7 +66,9 @@ class Slurm(Protocol):
         ...
 
     def requeue_and_hold(self, label: str) -> None:
-        """Requeue a running or ending job, held as SPECIAL_EXIT. Done already is success."""
+        """Requeue a running or ending job, held as SPECIAL_EXIT; merely held where another job
+        waits for its failure, which a SPECIAL_EXIT counts as. Done already is success.
+        """
         ...
 
     def hold(self, label: str) -> None:

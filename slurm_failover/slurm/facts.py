@@ -17,6 +17,10 @@ _TOO_LARGE = 2**64
 """No number of Slurm's has more than 64 bits; NaN is not below it either."""
 
 
+_REQUEUED_HELD = "job requeued in held state"
+"""How Slurm describes a job after ``scontrol requeuehold``, and until its next hold or release."""
+
+
 def read_job(raw: Any) -> JobFacts:
     """One element of ``jobs``. Raises SlurmError if it is no job."""
     job_id = raw.get("job_id") if isinstance(raw, dict) else None
@@ -47,6 +51,7 @@ def read_job(raw: Any) -> JobFacts:
         batch=raw.get("batch_flag") is True,
         requeue=raw.get("requeue") is True,
         held=raw.get("hold") is True,
+        held_by_requeue=_text(raw, "state_description").replace("_", " ") == _REQUEUED_HELD,
         priority=_number(raw.get("priority")),
         gres_detail=_texts(raw.get("gres_detail")),
         node_count=_number(raw.get("node_count")),

@@ -170,6 +170,8 @@ def test_left_alone_a_time_limit(story: Story) -> None:
 
 
 def test_left_alone_preemption(story: Story) -> None:
+    setting = r"printf '\n[failover]\nspot_partitions = []\n' >>/etc/slurm-failover/settings.toml"
+    story.cluster.check(CONTROLLER, setting)
     job = story.start("--partition=spot", "--nodelist=n1")
     story.start("--partition=urgent", "--nodelist=n1", "--exclusive", comment=None)
     view = story.wait_shown(job, "Pending")

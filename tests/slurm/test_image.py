@@ -1,0 +1,164 @@
+"""imagepullbackoff: container images that can not be fetched, on real Slurm daemons.
+
+A SPANK plugin stands in for pyxis: where the file of its words exists, it says them as pyxis does
+and fails the step before its first task starts.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import pytest
+from cluster import CONTROLLER, NODES, SHARED, Cluster, each
+from story import Story
+
+pytestmark = pytest.mark.slurm
+
+WORDS = f"{SHARED}/pull-words"
+PLUGSTACK = "/etc/slurm/plugstack.conf.d/stand-in.conf"
+STAND_IN = rf"""
+#include <slurm/spank.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <string.h>
+
+SPANK_PLUGIN(stand_in, 1)
+
+int slurm_spank_user_init(spank_t spank, int argc, char **argv)
+{{
+    uint32_t step = 0;
+    char line[512];
+    FILE *words = fopen("{WORDS}", "r");
+
+    (void)argc, (void)argv;
+    spank_get_item(spank, S_JOB_STEPID, &step);
+    if (!words || step >= 0xfffffff0)
+        return 0;
+    while (fgets(line, sizeof(line), words)) {{
+        line[strcspn(line, "\n")] = 0;
+        slurm_error("pyxis: %s", line);
+    }}
+    return -1;
+}}
+"""
+BEFORE = """child 4711 failed with error code: 1
+failed to import docker image
+printing enroot log file:
+    [INFO] Querying registry for permission grant
+    [INFO] Authenticating with user: <anonymous>
+    [INFO] Fetching image manifest list"""
+NOT_FOUND = (
+    "URL https://registry.example.com/v2/library/nosuch/manifests/latest returned error code: "
+    "404 Not Found"
+)
+LIMITED = (
+    "URL https://registry.example.com/v2/library/busy/manifests/latest returned error code: "
+    "429 Too Many Requests"
+)
+SCRIPT = """echo "attempt ${SLURM_RESTART_COUNT:-0} on $SLURM_JOB_NODELIST"
+srun true || exit 1
+read -r status </shared/gate"""
+
+
+@pytest.fixture(scope="module")
+def _launcher(_running_cluster: Cluster) -> Iterator[None]:
+    cluster = _running_cluster
+    library = f"{SHARED}/stand-in.so"
+    build = f'cd /tmp && cat >s.c <<<"$1" && gcc -shared -fPIC -Wall -Werror -o {library} s.c'
+    cluster.check(CONTROLLER, ["bash", "-c", build, "", STAND_IN])
+    each(lambda node: cluster.check(node, f"echo required {library} >{PLUGSTACK}"), NODES)
+    yield
+    each(lambda node: cluster.check(node, ["rm", PLUGSTACK]), NODES)
+
+
+@pytest.fixture
+def story(_launcher: None, cluster: Cluster) -> Iterator[Story]:
+    """The live cluster with a container launcher, and short waits between tries."""
+    setting = r"printf '\n[image]\nretries = 2\nfirst_wait = 2\nlongest_wait = 3\n'"
+    cluster.check(CONTROLLER, f"{setting} >>/etc/slurm-failover/settings.toml")
+    cluster.check(CONTROLLER, f"rm -f {SHARED}/gate {WORDS}; mkfifo -m 666 {SHARED}/gate")
+    yield Story(cluster)
+    cluster.check(CONTROLLER, f"rm -f {WORDS}")
+
+
+def answer(story: Story, error: str) -> None:
+    words = f"{BEFORE}\n    [ERROR] {error}\ncouldn't start container"
+    story.cluster.check(CONTROLLER, ["bash", "-c", f'cat >{WORDS} <<<"$1"', "", words])
+
+
+def submit(story: Story, script: str = SCRIPT) -> int:
+    return story.cluster.sbatch(script, "--comment=failover")
+
+
+def test_an_image_that_does_not_exist_holds_the_job_with_the_registrys_answer(
+    story: Story,
+) -> None:
+    answer(story, NOT_FOUND)
+    job = submit(story)
+    view = story.wait_shown(job, "Pending - imagepullbackoff")
+    told = f"the container image could not be fetched: {NOT_FOUND}"
+    assert view["because"].endswith(told[:180])
+    assert (view["state"], view["retries"]) == ("imagepullbackoff", 0)
+    assert "SPECIAL_EXIT" in story.cluster.job_state(job)
+    assert [attempt["outcome"] for attempt in view["history"]] == ["deny"]
+    assert story.drained() == []
+    assert "imagepullbackoff, retries 0/3" in story.comment(job)
+    story.cluster.wait(lambda: NOT_FOUND in story.cluster.output(job), 20, "the denial in the log")
+
+
+def test_a_busy_registry_is_asked_again_after_growing_waits_and_then_no_more(story: Story) -> None:
+    answer(story, LIMITED)
+    job = submit(story)
+    waiting = story.wait_shown(job, "Pending - imagepullbackoff")
+    assert "next try in 2 s: " in waiting["because"]
+    assert story.cluster.job(job)["hold"] is False
+    view = story.cluster.wait(
+        lambda: v if "tried 3 times; last: " in ((v := story.show(job))["because"] or "") else None,
+        60,
+        "the end of trying",
+    )
+    assert LIMITED[:100] in view["because"]
+    assert (view["display"], view["retries"]) == ("Pending - imagepullbackoff", 0)
+    assert [a["outcome"] for a in view["history"]] == ["try again", "try again", "exceed"]
+    starts = [attempt["start"] for attempt in view["history"]]
+    ends = [attempt["end"] for attempt in view["history"]]
+    waits = [start - end for start, end in zip(starts[1:], ends, strict=False)]
+    assert waits[0] >= 2
+    assert waits[1] >= 3
+    assert story.cluster.job(job)["hold"] is True
+    assert (view["excluded_nodes"], story.drained()) == ([], [])
+
+
+def test_a_registry_that_recovers_costs_no_retry(story: Story) -> None:
+    answer(story, "curl: (28) Operation timed out after 30000 milliseconds")
+    job = submit(story)
+    story.wait_shown(job, "Pending - imagepullbackoff")
+    story.cluster.check(CONTROLLER, ["rm", WORDS])
+    story.wait_running(job, restarts=1)
+    view = story.show(job)
+    assert (view["display"], view["state"], view["retries"]) == ("Running", "armed", 0)
+    assert story.cluster.job(job)["priority"]["number"] < 4294967293
+
+
+def test_a_disk_that_is_full_on_the_node_is_neither(story: Story) -> None:
+    answer(story, "Write failed because No space left on device")
+    job = submit(story)
+    view = story.wait_shown(job, "Pending - internalerror")
+    assert "the container image could not be unpacked on this node: " in view["because"]
+    assert "No space left on device" in view["because"]
+    assert (view["retries"], story.drained()) == (0, [])
+
+
+@pytest.mark.parametrize("line", [NOT_FOUND, LIMITED])
+def test_the_same_words_of_the_users_own_program_change_nothing(story: Story, line: str) -> None:
+    forged = [
+        f"slurmstepd-n1: error: pyxis: {text}"
+        for text in (*BEFORE.splitlines(), f"    [ERROR] {line}", "couldn't start container")
+    ]
+    forged += [f"[2026-01-01T00:00:00.000] [$SLURM_JOB_ID.0] error: pyxis:     [ERROR] {line}"]
+    script = "\n".join(f"echo '{text}' >&2; logger '{text}' || true" for text in forged)
+    job = submit(story, script.replace("'", '"').replace('couldn"t', "couldn't") + "\nexit 1")
+    view = story.wait_shown(job, "Pending - internalerror")
+    assert (
+        view["because"] == "the program ended with exit code 1, and no node shows a hardware fault"
+    )

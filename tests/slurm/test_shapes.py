@@ -1,0 +1,338 @@
+"""Jobs of every shape, and what a site may choose, on real Slurm daemons."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+
+import pytest
+from cluster import CONTROLLER, HOSTS, NODES, SHARED, Cluster, each
+from story import GATED, LOST, Story
+
+pytestmark = pytest.mark.slurm
+
+SETTINGS = "/etc/slurm-failover/settings.toml"
+SPOT = 'job failover needs on-demand resources: partition "spot" is spot or preemptible'
+
+
+@pytest.fixture
+def story(cluster: Cluster) -> Story:
+    """The live cluster as the tests below talk to it."""
+    return Story(cluster)
+
+
+def choose(story: Story, *lines: str) -> None:
+    """Add keys of [failover] to the settings on every host."""
+    text = r"\n".join(("", "[failover]", *lines, ""))
+    each(lambda host: story.cluster.check(host, f"printf '{text}' >>{SETTINGS}"), HOSTS)
+
+
+def fail_with_a_fault(story: Story, job: int, node: str | None = None) -> str:
+    node = node or story.nodes(job)[0]
+    story.cluster.inject(node, LOST)
+    story.end(job, 1)
+    return node
+
+
+# --- where a job may be failed over -----------------------------------------------------------
+
+
+def test_a_job_on_spot_resources_is_told_so_and_fails_as_ever(story: Story) -> None:
+    job = story.start("--partition=spot")
+    assert story.comment(job) == f"failover [slurm-failover: off: {SPOT}]"
+    view = story.show(job)
+    assert (view["state"], view["because"]) == (None, SPOT)
+    fail_with_a_fault(story, job)
+    story.wait_shown(job, "Failed")
+
+
+def test_a_running_job_on_spot_resources_is_not_stopped_by_its_node(story: Story) -> None:
+    job = story.start("--partition=spot")
+    story.cluster.inject(story.nodes(job)[0], LOST)
+    story.wait_drained(story.nodes(job)[0])
+    assert "RUNNING" in story.cluster.job_state(job)
+
+
+def test_a_job_that_may_start_on_spot_resources_is_denied(story: Story) -> None:
+    job = story.start("--partition=gpu,spot")
+    fail_with_a_fault(story, job)
+    view = story.wait_shown(job, "Pending - internalerror")
+    assert (view["because"], view["retries"]) == (SPOT, 0)
+
+
+def test_a_job_flagged_by_the_option_alone_is_listed(story: Story) -> None:
+    job = story.start("--failover=2", comment=None)
+    listed = story.cluster.check(CONTROLLER, ["slurm-failover", "status", "--json"], "bob")
+    [view] = [view for view in json.loads(listed) if view["job_id"] == job]
+    assert (view["state"], view["max_retries"]) == ("armed", 2)
+
+
+# --- hold or cancel -----------------------------------------------------------------------------
+
+
+def test_a_denied_job_is_cancelled_where_the_site_wants_an_end(story: Story) -> None:
+    choose(story, 'on_denial = "cancel"')
+    job = story.start()
+    after = story.cluster.sbatch("true", f"--dependency=afternotok:{job}")
+    story.end(job, 3)
+    view = story.wait_shown(job, "Cancelled - internalerror")
+    told = "the program ended with exit code 3, and no node shows a hardware fault"
+    assert view["because"] == told
+    story.wait_shown(after, "Completed")
+    row = story.cluster.wait(
+        lambda: (
+            rows[-1]
+            if "CANCELLED"
+            in (rows := story.cluster.sacct(job, "State", "AdminComment"))[-1]["State"]
+            else None
+        ),
+        20,
+        "the end in the accounting",
+    )
+    assert told in row["AdminComment"]
+    story.cluster.wait(
+        lambda: "the job is cancelled ===" in story.cluster.output(job), 20, "the end in the log"
+    )
+
+
+def test_an_exceeded_limit_cancels_where_the_site_wants_an_end(story: Story) -> None:
+    choose(story, 'on_exceeded = "cancel"', "max_retries = 1")
+    job = story.start()
+    first = fail_with_a_fault(story, job)
+    [second] = story.wait_running(job, restarts=1)
+    fail_with_a_fault(story, job, second)
+    view = story.wait_shown(job, "Cancelled - maxretriesexceeded")
+    assert view["because"].startswith(f"all 1 retries are used; last: {second}: Xid 79")
+    assert story.drained() == sorted((first, second))
+
+
+# --- shapes -------------------------------------------------------------------------------------
+
+HET = """#!/bin/bash
+#SBATCH --comment=failover --nodes=1 --gres=gpu:2
+#SBATCH hetjob
+#SBATCH --nodes=1 --gres=gpu:2
+""" + GATED.removeprefix("#!/bin/bash\n")
+
+
+def components(story: Story, job: int) -> list[dict]:
+    return [story.cluster.job(str(job + offset)) for offset in (0, 1)]
+
+
+@pytest.fixture
+def het(story: Story) -> Iterator[int]:
+    """A heterogeneous job of two components."""
+    job = story.cluster.sbatch(HET)
+    story.wait_running(job)
+    yield job
+    story.cluster.run(CONTROLLER, ["scancel", str(job)])
+    story.cluster.wait(lambda: not story.cluster.check(CONTROLLER, ["squeue", "-h"]), 30, "end")
+
+
+def test_a_heterogeneous_job_moves_as_one(story: Story, het: int) -> None:
+    first = story.nodes(het)
+    assert len(first) == 2
+    story.cluster.inject(first[1], LOST)
+    story.end(het, 1)
+    second = story.wait_running(het, restarts=1)
+    view = story.show(het)
+    assert first[1] not in second
+    assert (view["retries"], view["excluded_nodes"]) == (1, [first[1]])
+    assert first[1] in view["cause"]
+    for part in components(story, het):
+        assert (part["job_state"], part["restart_cnt"]) == (["RUNNING"], 1)
+        assert part["excluded_nodes"] == first[1]
+
+
+def test_a_hung_heterogeneous_job_is_stopped_by_the_node_of_a_component(
+    story: Story, het: int
+) -> None:
+    first = story.nodes(het)
+    story.cluster.inject(first[1], LOST)
+    second = story.wait_running(het, restarts=1)
+    view = story.show(het)
+    assert first[1] not in second
+    assert (view["retries"], view["excluded_nodes"]) == (1, [first[1]])
+
+
+def test_a_denied_heterogeneous_job_holds_all_components(story: Story, het: int) -> None:
+    story.end(het, 3)
+    view = story.wait_shown(het, "Pending - internalerror")
+    assert view["retries"] == 0
+    assert [part["hold"] for part in components(story, het)] == [True, True]
+
+
+def test_a_job_that_asks_for_the_faulty_node_by_name_is_told_so(story: Story) -> None:
+    job = story.start("--nodelist=n1")
+    fail_with_a_fault(story, job)
+    view = story.wait_shown(job, "Pending - internalerror")
+    assert view["because"] == (
+        "n1: Xid 79 on GPU 0000:3b:00: GPU has fallen off the bus; "
+        "no healthy nodes: the job asks for n1 (--nodelist)"
+    )
+    assert (view["retries"], story.drained()) == (0, ["n1"])
+
+
+def test_a_job_with_too_few_healthy_nodes_waits_and_says_so(story: Story) -> None:
+    job = story.start(nodes=3)
+    first = story.nodes(job)
+    for node in first[:2]:
+        story.cluster.inject(node, LOST)
+    story.end(job, 1)
+    story.cluster.wait(lambda: story.show(job)["retries"] == 1, 30, "the failover")
+    view = story.wait_shown(job, "Pending - failoverinprogress")
+    assert view["because"] == (
+        "no healthy nodes: the job needs 3 in gpu, 2 left "
+        f"(excluded {first[0][0]}[{first[0][1]}-{first[1][1]}])"
+    )
+    table = story.cluster.check(CONTROLLER, ["slurm-failover", "status"], "alice")
+    assert "no healthy nodes: the job needs 3 in gpu" in table
+
+
+def test_afterok_survives_a_failover_and_afternotok_does_not_fire(story: Story) -> None:
+    job = story.start()
+    good = story.cluster.sbatch("true", f"--dependency=afterok:{job}")
+    bad = story.cluster.sbatch("true", f"--dependency=afternotok:{job}")
+    fail_with_a_fault(story, job)
+    story.wait_running(job, restarts=1)
+    assert story.cluster.job_state(good) == ["PENDING"]
+    assert story.cluster.job_state(bad) == ["PENDING"]
+    assert story.show(job)["retries"] == 1
+    story.end(job, 0)
+    story.wait_shown(good, "Completed")
+    assert not story.cluster.sacct(bad, "State")[-1]["State"].startswith("COMPLETED")
+
+
+def test_a_job_in_a_reservation_stays_in_it(story: Story) -> None:
+    create = (
+        "scontrol create reservation ReservationName=r1 StartTime=now Duration=60 "
+        "Users=alice Nodes=n[1-3]"
+    )
+    story.cluster.check(CONTROLLER, create)
+    try:
+        job = story.start("--reservation=r1")
+        first = fail_with_a_fault(story, job)
+        [second] = story.wait_running(job, restarts=1)
+        assert second in {"n1", "n2", "n3"} - {first}
+        assert story.cluster.job(job)["resv_name"] == "r1"
+    finally:
+        story.cluster.run(CONTROLLER, "squeue -h -o %A | xargs -r scancel")
+        delete = ["scontrol", "delete", "ReservationName=r1"]
+        story.cluster.wait(lambda: story.cluster.run(CONTROLLER, delete).rc == 0, 30, "its end")
+
+
+def test_a_suspended_job_is_moved_when_its_node_breaks(story: Story) -> None:
+    job = story.start()
+    [node] = story.nodes(job)
+    story.cluster.check(CONTROLLER, ["scontrol", "suspend", str(job)])
+    story.cluster.inject(node, LOST)
+    assert story.wait_running(job, restarts=1) != [node]
+    assert story.show(job)["retries"] == 1
+
+
+def test_a_held_job_that_never_ran_is_nobodys_business(story: Story) -> None:
+    job = story.submit("--hold")
+    story.cluster.check(CONTROLLER, ["slurm-failover", "reconcile"], "slurm")
+    view = story.show(job)
+    assert (view["display"], view["state"]) == ("Pending", "armed")
+    assert story.cluster.job(job)["hold"] is True
+
+
+# --- what others wrote --------------------------------------------------------------------------
+
+FOREIGN = {
+    "JSON of another tool": '{"APS": {"auto": true}, "note": "failover=2 "}; failover',
+    "quotes": 'failover it\'s "quoted" \\ `tick` $HOME ;',
+    "newline": "failover\nsecond line\ttab",
+    "UTF-8": "failover schräg 火 \u00a0 é",
+    "1,024 bytes": "failover " + "x" * 1015,
+    "no room for a state": "failover " + "é" * 500,
+}
+
+
+@pytest.mark.parametrize("name", FOREIGN)
+def test_the_owners_comment_stays_byte_for_byte(story: Story, name: str) -> None:
+    words = FOREIGN[name]
+    job = story.start(comment=words)
+    assert story.show(job)["state"] == "armed"
+    story.end(job, 3)
+    story.wait_shown(job, "Pending - internalerror")
+    comment = story.cluster.job(job)["comment"]
+    assert comment.startswith(words)
+    rest = comment.removeprefix(words)
+    assert rest == "" or rest.startswith(" [slurm-failover: internalerror")
+    assert len(comment.encode()) <= 1024
+
+
+# --- without us ---------------------------------------------------------------------------------
+
+PACKAGE = "/opt/slurm-failover"
+HOOK = f"{PACKAGE}/share/slurm-failover/hook.sh"
+COPIES = ("prolog", "epilog", "prolog_slurmctld", "epilog_slurmctld", "healthcheck", "task_prolog")
+USE_COPIES = f"""set -e
+cp -a /etc/slurm/slurm.conf /etc/slurm/slurm.conf.before
+for name in {" ".join(COPIES)}; do install -m 755 {HOOK} /etc/slurm/$name.sh; done
+sed -i -E 's#={PACKAGE}/share/slurm-failover/[a-z]+/#=/etc/slurm/#' /etc/slurm/slurm.conf
+"""
+USE_OURS = """set -e
+mv /etc/slurm/slurm.conf.before /etc/slurm/slurm.conf
+rm -f /etc/slurm/*.sh
+"""
+BREAKS = {
+    "uninstalled": f"mv {PACKAGE} {PACKAGE}.away",
+    "no Python": f"mv {PACKAGE}/bin/python3 {PACKAGE}/bin/python3.away",
+    "broken Python": f"cp -a {PACKAGE}/bin/python3 {PACKAGE}/bin/python3.away; "
+    f"rm {PACKAGE}/bin/python3; printf '#!/bin/sh\\nkill -SEGV $$\\n' >{PACKAGE}/bin/python3; "
+    f"chmod 755 {PACKAGE}/bin/python3",
+    "broken package": f"for f in {PACKAGE}/lib/python3*/site-packages/slurm_failover/settings.py; "
+    "do mv $f $f.away; done",
+}
+MENDS = {
+    "uninstalled": f"mv {PACKAGE}.away {PACKAGE}",
+    "no Python": f"mv {PACKAGE}/bin/python3.away {PACKAGE}/bin/python3",
+    "broken Python": f"mv -f {PACKAGE}/bin/python3.away {PACKAGE}/bin/python3",
+    "broken package": f"for f in {PACKAGE}/lib/python3*/site-packages/slurm_failover/"
+    "settings.py.away; do mv $f ${f%.away}; done",
+}
+
+
+@pytest.fixture(params=BREAKS)
+def broken(request: pytest.FixtureRequest, story: Story) -> Iterator[str]:
+    """The package broken on every host, its hooks called through the site's own copies."""
+    cluster = story.cluster
+    each(lambda host: cluster.check(host, USE_COPIES), HOSTS)
+    cluster.check(CONTROLLER, ["scontrol", "reconfigure"])
+    each(lambda host: cluster.check(host, BREAKS[request.param]), HOSTS)
+    yield request.param
+    each(lambda host: cluster.check(host, MENDS[request.param]), HOSTS)
+    each(lambda host: cluster.check(host, USE_OURS), HOSTS)
+    cluster.check(CONTROLLER, ["scontrol", "reconfigure"])
+
+
+@pytest.mark.usefixtures("broken")
+def test_without_the_package_jobs_start_run_and_end_as_ever(story: Story) -> None:
+    fine = story.cluster.sbatch("srun hostname", "--nodes=4", "--comment=failover")
+    bad = story.cluster.sbatch("exit 3", "--nodes=4", "--comment=failover")
+    for job, state in ((fine, "COMPLETED"), (bad, "FAILED")):
+        story.cluster.wait(
+            lambda job=job, state=state: story.cluster.job_state(job) == [state],
+            60,
+            f"a {state} job",
+        )
+        assert story.cluster.job(job)["restart_cnt"] == 0
+    assert sorted(story.cluster.output(fine).split()) == list(NODES)
+    assert story.drained() == []
+
+
+def test_the_sites_own_copies_of_the_hooks_do_the_same_work(story: Story) -> None:
+    cluster = story.cluster
+    each(lambda host: cluster.check(host, USE_COPIES), HOSTS)
+    cluster.check(CONTROLLER, ["scontrol", "reconfigure"])
+    try:
+        job = cluster.wait(story.start, 30, "a job after the reconfiguration")
+        first = fail_with_a_fault(story, job)
+        assert story.wait_running(job, restarts=1) != [first]
+        assert f"{SHARED}/slurm-{job}.out" in cluster.job(job)["standard_output"]
+    finally:
+        each(lambda host: cluster.check(host, USE_OURS), HOSTS)
+        cluster.check(CONTROLLER, ["scontrol", "reconfigure"])
