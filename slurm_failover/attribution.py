@@ -15,13 +15,13 @@ from collections.abc import Iterable, Mapping
 from dataclasses import asdict, dataclass
 from typing import TYPE_CHECKING
 
-from slurm_failover.gpu_state import MigInstance
 from slurm_failover.gres import expand, indexes_on_node
+from slurm_failover.health.gpu_state import MigInstance
 from slurm_failover.model import Scope
 
 if TYPE_CHECKING:
-    from slurm_failover.gpu_state import GpuState
     from slurm_failover.gres import GresSlot
+    from slurm_failover.health.gpu_state import GpuState
     from slurm_failover.model import Event, JobFacts
 
 

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from slurm_failover.memory import Memory
+from slurm_failover.health.memory import Memory
 from slurm_failover.sources.presence import NO_DRIVER
 
 if TYPE_CHECKING:
@@ -53,8 +53,8 @@ def read_gpus(settings: Settings, lock: str) -> Reading:
 
     A look that NVML does not end in time gives what it showed until then.
     """
-    from slurm_failover import gpu_health
     from slurm_failover.attribution import devices_of
+    from slurm_failover.health import gpu
     from slurm_failover.sources.nvml import read_state
 
     state = read_state(settings.sources.nvml_timeout, lock=Path(lock))
@@ -64,10 +64,10 @@ def read_gpus(settings: Settings, lock: str) -> Reading:
         source=NVML,
         time=state.time,
         unseen=f"the GPUs: {state.unreadable}" if state.unreadable else "",
-        judge=lambda previous, rules, gpus: gpu_health.judge_gpus(
+        judge=lambda previous, rules, gpus: gpu.judge_gpus(
             state, previous, limits, gpus, _lazily(rules)
         ),
-        remember=lambda previous: gpu_health.remember(state, previous, limits),
+        remember=lambda previous: gpu.remember(state, previous, limits),
         devices=devices_of(state),
     )
 
@@ -85,7 +85,7 @@ def no_gpus() -> Reading:
 
 def read_machine_around(settings: Settings) -> Reading:
     """Look at PCIe, memory, heat and network ports through sysfs."""
-    from slurm_failover.machine_health import judge_machine, remember_machine
+    from slurm_failover.health.machine import judge_machine, remember_machine
     from slurm_failover.sources.sysfs import read_machine
 
     state = read_machine(SYSFS_TIMEOUT, sys_root=Path(settings.sources.sysfs))
@@ -102,7 +102,7 @@ def read_machine_around(settings: Settings) -> Reading:
 
 def read_management(settings: Settings) -> Reading:
     """Ask the BMC for its sensors and for what is new in its log."""
-    from slurm_failover.bmc_health import judge_bmc, new_log_lines, remember_bmc
+    from slurm_failover.health.bmc import judge_bmc, new_log_lines, remember_bmc
     from slurm_failover.sources.bmc import read_bmc
 
     state = read_bmc(BMC_TIMEOUT, ipmitool=settings.sources.ipmitool)

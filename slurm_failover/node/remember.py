@@ -12,7 +12,7 @@ if TYPE_CHECKING:
     from slurm_failover.attribution import Device
     from slurm_failover.catalogue import Catalogue
     from slurm_failover.gres import GresSlot
-    from slurm_failover.memory import Memory
+    from slurm_failover.health.memory import Memory
     from slurm_failover.model import Event
     from slurm_failover.node.readings import Reading
 
@@ -91,7 +91,7 @@ def read_devices(ledger: Ledger) -> tuple[Device, ...]:
 
 def _recall(note: SourceNote) -> Memory | None:
     """The memory of the look before; a damaged one is none, and this is a first look."""
-    from slurm_failover.memory import Memory
+    from slurm_failover.health.memory import Memory
 
     try:
         return Memory.from_json(note.memory) if note.memory else None

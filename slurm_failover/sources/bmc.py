@@ -5,7 +5,7 @@ from __future__ import annotations
 import time
 from pathlib import Path
 
-from slurm_failover.bmc_health import BmcState, parse_log, parse_sensors
+from slurm_failover.health.bmc import BmcState, parse_log, parse_sensors
 from slurm_failover.sources.bounded import Answer, run_bounded
 from slurm_failover.sources.nvml import boot_id
 

@@ -9,9 +9,9 @@ from pathlib import Path
 import pytest
 
 from slurm_failover.catalogue import load_rules
-from slurm_failover.gpu_health import judge_gpus, remember
-from slurm_failover.gpu_state import GpuState
-from slurm_failover.memory import Memory
+from slurm_failover.health.gpu import judge_gpus, remember
+from slurm_failover.health.gpu_state import GpuState
+from slurm_failover.health.memory import Memory
 from slurm_failover.model import Event
 from slurm_failover.sources.nvml import read_state
 from slurm_failover.thresholds import GpuThresholds

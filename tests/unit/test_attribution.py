@@ -12,7 +12,6 @@ from slurm_failover.attribution import (
     from_hook_environment,
     jobs_hit,
 )
-from slurm_failover.gpu_state import DriverDevice, Gpu, GpuState, MigInstance
 from slurm_failover.gres import (
     GresSlot,
     expand,
@@ -22,6 +21,7 @@ from slurm_failover.gres import (
     slots_from_gres_conf,
     slots_from_slurmd,
 )
+from slurm_failover.health.gpu_state import DriverDevice, Gpu, GpuState, MigInstance
 from slurm_failover.model import Event, FaultClass, Scope
 
 # PCI order, minor order, NVML order and GRES order all differ.

@@ -13,8 +13,8 @@ from slurm_failover.attribution import (
 )
 from slurm_failover.catalogue import load_rules
 from slurm_failover.classify import read_events
-from slurm_failover.gpu_state import MigInstance
 from slurm_failover.gres import GresSlot
+from slurm_failover.health.gpu_state import MigInstance
 from slurm_failover.model import (
     Event,
     FaultClass,

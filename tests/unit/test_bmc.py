@@ -9,7 +9,8 @@ from pathlib import Path
 import pytest
 from nvml_stand_in import rule_book
 
-from slurm_failover.bmc_health import (
+from slurm_failover.classify import read_events
+from slurm_failover.health.bmc import (
     BmcState,
     LogLine,
     Sensor,
@@ -19,8 +20,7 @@ from slurm_failover.bmc_health import (
     parse_sensors,
     remember_bmc,
 )
-from slurm_failover.classify import read_events
-from slurm_failover.memory import Memory
+from slurm_failover.health.memory import Memory
 from slurm_failover.model import Event, Scope
 from slurm_failover.parse import parse_lines
 from slurm_failover.sources.bmc import read_bmc

@@ -12,7 +12,7 @@ import nvml_stand_in
 import pytest
 from nvml_stand_in import FIRST, SECOND, Node
 
-from slurm_failover.gpu_state import GpuState, canonical_pci
+from slurm_failover.health.gpu_state import GpuState, canonical_pci
 from slurm_failover.sources.bounded import run_bounded
 from slurm_failover.sources.nvml import read_state
 from slurm_failover.sources.presence import nvml_may_answer

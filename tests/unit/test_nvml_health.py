@@ -9,8 +9,8 @@ import pytest
 from nvml_stand_in import FIRST, SECOND, Node, rule_book
 
 from slurm_failover.catalogue import Rule
-from slurm_failover.gpu_health import judge_gpus
-from slurm_failover.gpu_state import GpuState
+from slurm_failover.health.gpu import judge_gpus
+from slurm_failover.health.gpu_state import GpuState
 from slurm_failover.model import Event, FaultClass, NodeAction, Scope
 from slurm_failover.thresholds import GpuThresholds
 

@@ -10,9 +10,9 @@ from pathlib import Path
 import pytest
 from nvml_stand_in import rule_book
 
-from slurm_failover.machine_health import judge_machine, remember_machine
-from slurm_failover.machine_state import MachineState
-from slurm_failover.memory import Memory
+from slurm_failover.health.machine import judge_machine, remember_machine
+from slurm_failover.health.machine_state import MachineState
+from slurm_failover.health.memory import Memory
 from slurm_failover.model import Event, FaultClass, Scope
 from slurm_failover.sources.sysfs import read_machine
 from slurm_failover.thresholds import MachineThresholds

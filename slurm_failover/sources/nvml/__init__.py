@@ -7,7 +7,7 @@ import time
 from dataclasses import replace
 from pathlib import Path
 
-from slurm_failover.gpu_state import GpuState, from_reader
+from slurm_failover.health.gpu_state import GpuState, from_reader
 from slurm_failover.sources.bounded import Answer, run_bounded
 
 _READER = Path(__file__).with_name("reader.py")

@@ -7,7 +7,7 @@ import time
 from dataclasses import replace
 from pathlib import Path
 
-from slurm_failover.machine_state import MachineState, from_sysfs_reader
+from slurm_failover.health.machine_state import MachineState, from_sysfs_reader
 from slurm_failover.sources.bounded import run_bounded
 from slurm_failover.sources.nvml import boot_id
 

@@ -9,14 +9,23 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from typing import TYPE_CHECKING
 
-from slurm_failover.finding import Finding, to_events
-from slurm_failover.memory import Growth, Memo, Memory, Reading, growth, keep, next_memo, streak_of
+from slurm_failover.health.finding import Finding, to_events
+from slurm_failover.health.memory import (
+    Growth,
+    Memo,
+    Memory,
+    Reading,
+    growth,
+    keep,
+    next_memo,
+    streak_of,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
     from slurm_failover.catalogue import Rule
-    from slurm_failover.machine_state import (
+    from slurm_failover.health.machine_state import (
         MachineState,
         MemoryController,
         PciDevice,

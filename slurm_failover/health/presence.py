@@ -6,11 +6,11 @@ from collections.abc import Iterator
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from slurm_failover.finding import Finding
+from slurm_failover.health.finding import Finding
 
 if TYPE_CHECKING:
-    from slurm_failover.gpu_state import GpuState
-    from slurm_failover.memory import Memory
+    from slurm_failover.health.gpu_state import GpuState
+    from slurm_failover.health.memory import Memory
 
 
 def startup_faults(state: GpuState, expected_count: int | None) -> Iterator[Finding]:

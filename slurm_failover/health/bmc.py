@@ -12,8 +12,8 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from slurm_failover.finding import Finding, to_events
-from slurm_failover.memory import Memo, Memory, Reading, keep, next_memo, streak_of
+from slurm_failover.health.finding import Finding, to_events
+from slurm_failover.health.memory import Memo, Memory, Reading, keep, next_memo, streak_of
 
 if TYPE_CHECKING:
     from collections.abc import Callable

@@ -10,16 +10,16 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
-from slurm_failover.finding import Finding, to_events
-from slurm_failover.gpu_fabric import fabric_finding, fabric_not_ready
-from slurm_failover.gpu_presence import absent_gpus, name_by_elimination, startup_faults
-from slurm_failover.memory import Memo, Memory, Reading, growth, keep, next_memo, streak_of
+from slurm_failover.health.fabric import fabric_finding, fabric_not_ready
+from slurm_failover.health.finding import Finding, to_events
+from slurm_failover.health.memory import Memo, Memory, Reading, growth, keep, next_memo, streak_of
+from slurm_failover.health.presence import absent_gpus, name_by_elimination, startup_faults
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
     from slurm_failover.catalogue import Rule
-    from slurm_failover.gpu_state import Gpu, GpuState
+    from slurm_failover.health.gpu_state import Gpu, GpuState
     from slurm_failover.model import Event
     from slurm_failover.thresholds import GpuThresholds
 

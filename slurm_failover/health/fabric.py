@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
-from slurm_failover.finding import Finding
+from slurm_failover.health.finding import Finding
 
 if TYPE_CHECKING:
-    from slurm_failover.gpu_state import Gpu
+    from slurm_failover.health.gpu_state import Gpu
 
 STATE_NOT_STARTED = 1
 STATE_IN_PROGRESS = 2
