@@ -1,0 +1,116 @@
+"""A job can save its work before it is requeued, and go on from there, on real Slurm daemons."""
+
+from __future__ import annotations
+
+import base64
+import re
+from collections import Counter
+from pathlib import Path
+
+import pytest
+from cluster import CONTROLLER, NODES, SHARED, Cluster
+from story import LOST, Story
+
+pytestmark = pytest.mark.slurm
+
+EXAMPLES = Path(__file__).parent.parent.parent / "examples"
+HOME = f"{SHARED}/home/alice"
+STEPS, EVERY = 400, 10
+STUBBORN = """trap 'echo "was asked to save"' USR1
+echo "attempt ${SLURM_RESTART_COUNT:-0} on $SLURM_JOB_NODELIST"
+while :; do sleep 0.2; done"""
+
+
+@pytest.fixture
+def story(cluster: Cluster) -> Story:
+    """The live cluster as the tests below talk to it."""
+    return Story(cluster)
+
+
+def put_example(story: Story, name: str) -> None:
+    text = base64.b64encode((EXAMPLES / name).read_bytes()).decode()
+    story.cluster.check(CONTROLLER, f"base64 -d <<<{text} >{HOME}/{name}", "alice")
+
+
+def output(story: Story, job: int) -> str:
+    return story.cluster.read(CONTROLLER, f"{HOME}/train-{job}.out")
+
+
+def wait_started(story: Story, job: int, attempt: int) -> str:
+    """Wait until this attempt has done some steps; its node."""
+    begun = re.compile(rf"^attempt {attempt} from step .*(?:\n.*){{{EVERY + 2}}}", re.MULTILINE)
+    story.cluster.wait(lambda: begun.search(output(story, job)), 90, f"steps of attempt {attempt}")
+    return story.nodes(job)[0]
+
+
+def test_a_training_run_that_is_killed_three_times_loses_and_repeats_no_more_than_an_interval(
+    story: Story,
+) -> None:
+    for name in ("train.py", "train.sbatch"):
+        put_example(story, name)
+    variables = f"STEPS={STEPS} CHECKPOINT_EVERY={EVERY}"
+    command = f"cd {HOME} && {variables} sbatch --parsable --gres=gpu:2 train.sbatch"
+    job = int(story.cluster.check(CONTROLLER, command, "alice"))
+
+    first = wait_started(story, job, 1)
+    story.cluster.inject(first, LOST)  # found while the run goes on: it is asked to save
+    second = wait_started(story, job, 2)
+    story.cluster.inject(second, LOST)
+    story.cluster.check(second, "pkill -KILL -f '[t]rain.py'")  # the run dies with its GPU
+    third = wait_started(story, job, 3)
+    story.cluster.kill_daemon(third, "slurmd")  # the node is gone, with all that ran there
+    story.cluster.check(third, "pkill -KILL slurmstepd; pkill -KILL -u alice")
+    fourth = wait_started(story, job, 4)
+
+    story.cluster.wait(lambda: "\ndone\n" in output(story, job), 120, "the end of the training")
+    view = story.wait_shown(job, "Completed")
+    assert sorted((first, second, third, fourth)) == list(NODES)
+    assert (view["retries"], len(view["history"])) == (3, 3)
+
+    log = output(story, job)
+    done = Counter(int(step) for step in re.findall(r"^step (\d+)", log, re.MULTILINE))
+    assert sorted(done) == list(range(1, STEPS + 1))
+    begins = [int(step) for step in re.findall(r"^attempt \d from step (\d+)", log, re.MULTILINE)]
+    ends = [
+        max(map(int, re.findall(r"^step (\d+)", part, re.MULTILINE)))
+        for part in re.split(r"^attempt \d from", log, flags=re.MULTILINE)[1:]
+    ]
+    lost = [end - begin for end, begin in zip(ends, begins[1:], strict=False)]
+    assert lost[0] == 0, "a run that was asked to save repeats nothing"
+    assert all(0 <= steps <= EVERY for steps in lost)
+    assert sum(done.values()) - STEPS == sum(lost)
+    assert f"attempt 2 from step {begins[1]} ({first}: Xid 79 on GPU" in log
+
+
+def test_the_job_sees_its_attempt_the_reason_and_the_excluded_nodes(story: Story) -> None:
+    script = (
+        'echo "env:$SLURM_FAILOVER_ATTEMPT|$SLURM_FAILOVER_REASON|$SLURM_FAILOVER_EXCLUDED_NODES"\n'
+        "srun bash -c 'echo step:$SLURM_FAILOVER_ATTEMPT'\n"
+        "read -r status </shared/gate.env; exit $status"
+    )
+    story.cluster.check(CONTROLLER, f"rm -f {SHARED}/gate.env; mkfifo -m 666 {SHARED}/gate.env")
+    job = story.cluster.sbatch(script, "--comment=failover", "--gres=gpu:2")
+    story.cluster.wait(lambda: "step:1" in story.cluster.output(job), 30, "the first attempt")
+    assert "env:1||\n" in story.cluster.output(job)
+    [node] = story.nodes(job)
+    story.cluster.inject(node, LOST)
+    story.cluster.check(CONTROLLER, f"echo 1 >{SHARED}/gate.env", timeout=10)
+    story.cluster.wait(lambda: "step:2" in story.cluster.output(job), 60, "the second attempt")
+    reason = f"{node}: Xid 79 on GPU 0000:3b:00: GPU has fallen off the bus"
+    assert f"env:2|{reason}|{node}\n" in story.cluster.output(job)
+
+
+def test_an_unflagged_job_sees_nothing_of_us(story: Story) -> None:
+    job = story.cluster.sbatch("env | grep -c FAILOVER; true")
+    story.wait_shown(job, "Completed")
+    assert story.cluster.output(job) == "0\n"
+
+
+def test_a_job_that_does_not_end_in_its_grace_is_requeued_all_the_same(story: Story) -> None:
+    job = story.cluster.sbatch(STUBBORN, "--comment=failover checkpoint=B:USR1@4", "--gres=gpu:2")
+    [node] = story.wait_running(job)
+    story.cluster.inject(node, LOST)
+    story.cluster.wait(lambda: "was asked to save" in story.cluster.output(job), 30, "the signal")
+    assert "RUNNING" in story.cluster.job_state(job)
+    assert story.wait_running(job, restarts=1) != [node]
+    assert story.show(job)["retries"] == 1
