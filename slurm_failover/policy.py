@@ -13,6 +13,10 @@ A job's end is handled in two steps, hold first and decide after.
    so that a worse fault never gets a milder verdict, and that what is unknown denies: it never
    requeues, and nothing in this file ever drains a node.
 
+Which jobs are never failed over is a table of its own, ``REFUSALS`` in refusal.py: it is asked when
+a job starts, when it ends, and once more here, since where a job may run can change in between. An
+image that could not be fetched costs no retry: it is tried again after a pause, or denied.
+
 A verdict is a value. Deciding again over the same facts gives the same value.
 """
 
