@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import importlib
 import sys
+from pathlib import Path
 from typing import Any
 
 import click
 
 from slurm_failover import __version__
-from slurm_failover.errors import FailoverError
+from slurm_failover.errors import FailoverError, SettingsError
 from slurm_failover.settings import DEFAULT_PATH
 
 COMMANDS = {
@@ -61,6 +62,9 @@ def main(ctx: click.Context, settings_path: str) -> None:
     """A GPU fault on Slurm no longer costs a training run."""
     from slurm_failover.settings_file import load_settings
 
+    named = ctx.get_parameter_source("settings_path") is not click.core.ParameterSource.DEFAULT
+    if named and not Path(settings_path).exists():
+        raise SettingsError(f"{settings_path}: no such file; leave --settings out for the defaults")
     ctx.obj = load_settings(settings_path)
 
 

@@ -29,5 +29,9 @@ class NoSuchJob(SlurmError):
     """Slurm answered that it does not know this job (any more)."""
 
 
+class WrongUser(FailoverError):
+    """Someone runs a command that is another user's to run; the text says whose."""
+
+
 class SourceUnreadable(FailoverError):
     """Evidence could not be read. The verdict is "unknown", never "healthy" and never "faulty"."""

@@ -107,7 +107,7 @@ def _read_nodes(hostlist: str) -> NodeSet:
     try:
         return NodeSet(hostlist)
     except NodeSetException as error:
-        raise RecordError(f"{hostlist!r} is no list of nodes: {error}") from error
+        raise RecordError(f"{hostlist!r} is no list of nodes, as n[1-4] is: {error}") from error
 
 
 def _next_number(record: Record) -> int:

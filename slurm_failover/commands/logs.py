@@ -36,6 +36,9 @@ def command(settings: Settings, job: str, attempt: int | None, follow: bool) -> 
     slurm = connect(settings, lambda _: None)
     facts = slurm.job(job)
     record = _record(facts)
+    if attempt is not None and attempt > record.attempt.number:
+        count = record.attempt.number
+        raise click.BadParameter(f"job {job} has had {count} attempt{'s' * (count > 1)}")
     path = Path(joblog.resolve(facts.stdout, facts.batch_host or "%N"))
     first = joblog.first_attempt(_read(path), record.attempt.number)
     lines = _read(path, slurm, job) if follow else _read(path)
@@ -63,7 +66,8 @@ def _show(
 
 def _heading(job: JobFacts, record: Record, number: int) -> str:
     attempts = (*record.history, record.attempt)
-    known = next((a for a in attempts if a.number == number), Attempt(number))
+    unrecorded = Attempt(number, job.nodes, job.start)
+    known = next((a for a in attempts if a.number == number and a.start), unrecorded)
     clock = time.strftime("%Y-%m-%dT%H:%M:%S%z", time.localtime(known.start))
     return joblog.heading(job.label, known, clock)
 

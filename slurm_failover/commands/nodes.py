@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import click
 
+from slurm_failover.errors import SlurmError
+from slurm_failover.lifecycle import expand, merge_nodes
 from slurm_failover.render import print_json, print_table
 from slurm_failover.settings import Settings
 from slurm_failover.slurm.connect import connect
@@ -18,7 +20,11 @@ COLUMNS = ("NODE", "STATE", "DRAINED BY US", "JOBS", "REASON")
 @click.pass_obj
 def command(settings: Settings, nodelist: str, as_json: bool) -> None:
     """Show what is known against nodes; with NODELIST these nodes, known or not."""
+    wanted = expand(nodelist)
     nodes = connect(settings, lambda _: None).nodes(nodelist)
+    missing = merge_nodes(*set(wanted).difference(node.name for node in nodes))
+    if missing:
+        raise SlurmError(f"Slurm does not know node {missing}; see `sinfo -N`")
     views = [view_node(node) for node in nodes]
     shown = views if nodelist else [view for view in views if has_findings(view)]
     if as_json:

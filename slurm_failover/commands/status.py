@@ -41,7 +41,7 @@ def command(settings: Settings, jobs: tuple[str, ...], as_json: bool) -> None:
         print_json([view.as_json() for view in views])
         return
     print_table(COLUMNS, [_row(view) for view in views], "No job has failover on.")
-    if len(jobs) == 1 and len(views) == 1:
+    if len(jobs) == 1 and len(views) == 1 and (views[0].state or views[0].history):
         _print_history(views[0])
 
 

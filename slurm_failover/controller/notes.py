@@ -6,12 +6,13 @@ that a hold that was interrupted can be finished by anyone.
 
 from __future__ import annotations
 
+import contextlib
 import json
 import os
 from dataclasses import dataclass
 
 from slurm_failover import files
-from slurm_failover.errors import RecordError
+from slurm_failover.errors import RecordError, WrongUser
 from slurm_failover.policy import Ending
 from slurm_failover.record import Record, decode_record, encode_record
 
@@ -45,12 +46,24 @@ class Notes:
     """The folder of waiting notes, and the locks that make the decider the only one."""
 
     def __init__(self, state_directory: str) -> None:
+        self._state = state_directory
         self._folder = f"{state_directory}/controller"
         self._waiting = f"{self._folder}/waiting"
 
     def open(self) -> None:
-        """Create the folders. Raises OSError where this user may not."""
-        files.make_folder(self._waiting)
+        """Create the folders. Raises WrongUser for any user but their owner, root included: what
+        root makes here SlurmUser could not open.
+        """
+        with contextlib.suppress(PermissionError):
+            files.make_folder(self._state)
+            owned = self._folder if os.path.isdir(self._folder) else self._state  # noqa: PTH112
+            if os.stat(owned).st_uid == os.geteuid():  # noqa: PTH116 - beside os.geteuid
+                files.make_folder(self._waiting)
+                return
+        raise WrongUser(
+            f"{self._folder} is for SlurmUser alone: run this as the owner of {self._state}, "
+            "for example with `sudo -u slurm`"
+        )
 
     def lock(self, name: str) -> str:
         """The path of a lock file."""

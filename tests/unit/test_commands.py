@@ -1,0 +1,66 @@
+"""What commands say when they are used in a way that can not work."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+import pytest
+from click.testing import CliRunner, Result
+
+from slurm_failover.cli import main
+from slurm_failover.controller.notes import Notes
+from slurm_failover.errors import WrongUser
+from slurm_failover.model import NodeFacts
+from slurm_failover.slurm.scontrol import Scontrol
+
+
+@pytest.fixture
+def nodes(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A Slurm that knows node n1 alone."""
+    monkeypatch.setattr(Scontrol, "nodes", lambda *_: [NodeFacts("n1", frozenset({"IDLE"}))])
+
+
+def run(*words: str) -> Result:
+    return CliRunner().invoke(main, words)
+
+
+@pytest.mark.usefixtures("nodes")
+def test_a_node_that_slurm_does_not_know_is_not_called_healthy() -> None:
+    done = run("nodes", "n[1,9]")
+    assert (done.exit_code, done.output) == (
+        1,
+        "Error: Slurm does not know node n9; see `sinfo -N`\n",
+    )
+
+
+@pytest.mark.usefixtures("nodes")
+def test_what_is_no_list_of_nodes_is_told_how_one_looks() -> None:
+    done = run("nodes", "n[1-")
+    assert done.exit_code == 1
+    assert done.output.startswith("Error: 'n[1-' is no list of nodes, as n[1-4] is: ")
+
+
+@pytest.mark.usefixtures("nodes")
+def test_nothing_against_any_node_is_said_in_words() -> None:
+    assert run("nodes").output == "Nothing is known against any node.\n"
+
+
+def test_a_settings_file_that_was_named_must_be_there(tmp_path: Path) -> None:
+    done = run("--settings", str(tmp_path / "none.toml"), "status")
+    assert done.exit_code == 1
+    assert "none.toml: no such file; leave --settings out for the defaults" in done.output
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="only root can be the wrong user here")
+def test_root_does_not_make_what_slurm_user_could_not_open(tmp_path: Path) -> None:
+    os.chown(tmp_path, 12345, 12345)
+    with pytest.raises(WrongUser, match="run this as the owner of"):
+        Notes(str(tmp_path)).open()
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_the_owner_of_the_state_opens_it(tmp_path: Path) -> None:
+    notes = Notes(str(tmp_path))
+    notes.open()
+    assert notes.read() == []
