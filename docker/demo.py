@@ -145,6 +145,7 @@ def main() -> int:
     finally:
         if keep:
             print(f"\nEnter it:  docker exec -it -u alice {KEPT_NAME}-ctl bash")
+            print(f"Break a GPU: docker exec {KEPT_NAME}-n1 cluster-inject 3 '{FAULT}'")
             print("Remove it: docker/demo --down")
         else:
             cluster.stop()
