@@ -44,9 +44,9 @@ def _prolog(settings: Settings, say: Say) -> bool:
     if NodeChecks(os.environ, settings, say).check_job_start():
         return True
     if _may_be_flagged():
-        from slurm_failover.node.attempts import announce
+        from slurm_failover.node.attempts import open_attempt
 
-        announce(os.environ, settings, say)
+        open_attempt(os.environ, settings, say)
     return False
 
 
@@ -59,11 +59,13 @@ def _health_check(settings: Settings, say: Say) -> bool:
 def _epilog(settings: Settings, say: Say) -> bool:
     from slurm_failover.node.checks import NodeChecks
 
-    if _may_be_flagged():
-        from slurm_failover.node.attempts import close
+    try:
+        return NodeChecks(os.environ, settings, say).check_job_end()
+    finally:
+        if _may_be_flagged():
+            from slurm_failover.node.attempts import close_attempt
 
-        close(os.environ, settings, say)
-    return NodeChecks(os.environ, settings, say).check_job_end()
+            close_attempt(os.environ, settings, say)
 
 
 def _prolog_slurmctld(settings: Settings, say: Say) -> bool:
@@ -98,7 +100,7 @@ def _decide(settings: Settings, say: Say) -> bool:
 
 
 def _tell_verdict(settings: Settings, say: Say) -> bool:
-    from slurm_failover.node.attempts import tell_verdict
+    from slurm_failover.node.telling import tell_verdict
 
     tell_verdict(os.environ, settings, say)
     return False

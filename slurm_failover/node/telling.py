@@ -1,0 +1,116 @@
+"""What a flagged job's log is told: why there is another attempt, or why there is none.
+
+Only the batch host writes: one request to Slurm for an attempt after the first, and a few for one
+that failed, until its verdict is known.
+"""
+
+from __future__ import annotations
+
+import os
+import time
+from collections.abc import Callable, Mapping
+from dataclasses import replace
+
+from ClusterShell.NodeSet import NodeSet
+
+from slurm_failover import joblog
+from slurm_failover.detach import start_detached
+from slurm_failover.errors import SlurmUnavailable
+from slurm_failover.model import JobFacts
+from slurm_failover.node.append import Person, append_as
+from slurm_failover.node.launch import report_image
+from slurm_failover.policy import Action
+from slurm_failover.record import Record, Step, read_record, tidy
+from slurm_failover.settings import Settings
+from slurm_failover.slurm.connect import connect
+
+Environment = Mapping[str, str]
+Say = Callable[[str], None]
+
+_HURRY = 5
+"""Seconds that Slurm has for an answer while a job waits for its start."""
+_FIRST_PAUSE, _LONGEST_PAUSE = 0.5, 10.0
+_LET_GO = 120.0
+"""Seconds after the controller's own patience in which a verdict is still awaited."""
+
+
+def announce(environment: Environment, settings: Settings, say: Say) -> dict[str, str]:
+    """Mark an attempt after the first in the job's log; what the job sees of it as variables, none
+    where this is not its batch host. Raises SlurmError.
+    """
+    if not _is_first(environment):
+        return {}
+    hurried = replace(settings.slurm, timeout=_HURRY, patience=_HURRY)
+    job = connect(replace(settings, slurm=hurried), say).job(environment["SLURM_JOB_ID"])
+    record = read_record(job.admin_comment)
+    if record is None or job.is_led:
+        return {}
+    number = joblog.current_attempt(record, float(environment["SLURM_JOB_START_TIME"]))
+    nodes = environment["SLURM_JOB_NODELIST"]
+    _append(environment, job, joblog.separator(job.label, number, _clock(), nodes, record), say)
+    reason = next((old.because for old in record.history if old.number == number - 1), "")
+    return {"ATTEMPT": str(number), "REASON": tidy(reason), "EXCLUDED_NODES": record.excluded}
+
+
+def follow_up(environment: Environment, settings: Settings, say: Say) -> None:
+    """Leave word on the image of a job that did not end well, and tell its log of the decision.
+    Raises SlurmError.
+    """
+    if _is_first(environment):
+        start_detached("tell_verdict")
+    report_image(environment, settings, _node(environment), say)
+
+
+def tell_verdict(environment: Environment, settings: Settings, say: Say) -> None:
+    """Wait for the decision on an attempt that ended here, and say in the job's log if it is that
+    no other follows. A process of its own, since the decision waits for this node's Epilog.
+    """
+    slurm, job_id = connect(settings, say), environment["SLURM_JOB_ID"]
+    start = float(environment["SLURM_JOB_START_TIME"])
+    deadline = time.monotonic() + settings.failover.wait_for_nodes + _LET_GO
+    pause = _FIRST_PAUSE
+    while time.monotonic() < deadline:
+        time.sleep(pause)
+        pause = min(pause * 1.5, _LONGEST_PAUSE)
+        try:
+            jobs = slurm.jobs([job_id])
+        except SlurmUnavailable:
+            continue
+        job = next((job for job in jobs if str(job.job_id) == job_id), None)
+        if job is None or job.is_led:
+            return
+        record = read_record(job.admin_comment)
+        if record is not None and record.attempt.start == start and record.attempt.outcome:
+            _tell(environment, job, record, say)
+        elif job.has("PENDING", "COMPLETING"):
+            continue
+        return
+
+
+def _tell(environment: Environment, job: JobFacts, record: Record, say: Say) -> None:
+    if record.attempt.outcome not in (Action.DENY, Action.EXCEED):
+        return
+    remains = "cancelled" if record.step is Step.TO_CANCEL else "held"
+    _append(environment, job, joblog.denial(job.label, record, _clock(), remains), say)
+
+
+def _append(environment: Environment, job: JobFacts, line: str, say: Say) -> None:
+    path = joblog.resolve(job.stdout, _node(environment))
+    person = Person(int(environment["SLURM_JOB_UID"]), int(environment["SLURM_JOB_GID"]))
+    problem = append_as(person, path, line)
+    if problem:
+        say(f"job {job.label}: not in its log: {line} ({problem})")
+
+
+def _node(environment: Environment) -> str:
+    return environment.get("SLURMD_NODENAME") or os.uname().nodename.split(".")[0]
+
+
+def _is_first(environment: Environment) -> bool:
+    """Whether this is the job's batch host."""
+    nodes = NodeSet(environment.get("SLURM_JOB_NODELIST", ""))
+    return bool(nodes) and nodes[0] == _node(environment)
+
+
+def _clock() -> str:
+    return time.strftime("%Y-%m-%dT%H:%M:%S%z")
