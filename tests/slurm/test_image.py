@@ -119,7 +119,7 @@ def test_a_busy_registry_is_asked_again_after_growing_waits_and_then_no_more(sto
     assert [a["outcome"] for a in view["history"]] == ["try again", "try again", "exceed"]
     told = [attempt["because"] for attempt in view["history"]]
     assert told[0].startswith("next try in 2 s: ")
-    assert told[1].startswith("next try in 4 s: ")
+    assert told[1].startswith("next try in 3 s: ")
     starts = [attempt["start"] for attempt in view["history"]]
     ends = [attempt["end"] for attempt in view["history"]]
     waits = [start - end for start, end in zip(starts[1:], ends, strict=False)]
