@@ -123,8 +123,9 @@ def test_a_busy_registry_is_asked_again_after_growing_waits_and_then_no_more(sto
     starts = [attempt["start"] for attempt in view["history"]]
     ends = [attempt["end"] for attempt in view["history"]]
     waits = [start - end for start, end in zip(starts[1:], ends, strict=False)]
-    assert waits[0] >= 2
-    assert waits[1] >= 3
+    # Slurm's stamps are whole seconds, and ours are rounded: a wait may look one shorter.
+    assert waits[0] >= 1
+    assert waits[1] >= 2
     assert story.cluster.job(job)["hold"] is True
     assert (view["excluded_nodes"], story.drained()) == ([], [])
 
