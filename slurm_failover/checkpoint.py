@@ -6,7 +6,7 @@ import re
 from dataclasses import dataclass
 
 from slurm_failover.optin import strip_mirror
-from slurm_failover.settings import CheckpointSettings
+from slurm_failover.settings.tables import CheckpointSettings
 
 _WORD = re.compile(r"(?:^|[\s,;])checkpoint=([^\s,;]*)(?=$|[\s,;])", re.ASCII)
 _SIGNAL = re.compile(r"(B:)?(?:SIG)?([A-Z][A-Z0-9+-]{1,11}|[1-9]\d?)", re.ASCII)

@@ -11,7 +11,7 @@ import click
 
 from slurm_failover import __version__
 from slurm_failover.errors import FailoverError, SettingsError
-from slurm_failover.settings import DEFAULT_PATH
+from slurm_failover.settings.tables import DEFAULT_PATH
 
 COMMANDS = {
     "classify": "slurm_failover.commands.classify",
@@ -60,7 +60,7 @@ class LazyGroup(click.Group):
 @click.pass_context
 def main(ctx: click.Context, settings_path: str) -> None:
     """A GPU fault on Slurm no longer costs a training run."""
-    from slurm_failover.settings_file import load_settings
+    from slurm_failover.settings.file import load_settings
 
     named = ctx.get_parameter_source("settings_path") is not click.core.ParameterSource.DEFAULT
     if named and not Path(settings_path).exists():

@@ -14,7 +14,7 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from slurm_failover.settings import Settings
+    from slurm_failover.settings.tables import Settings
 
     Say = Callable[[str], None]
 
@@ -25,7 +25,7 @@ VERDICT = 100
 def main(arguments: list[str]) -> int:
     """Run the hook named by the only argument; its exit status is VERDICT or 0."""
     from slurm_failover.log import Log
-    from slurm_failover.settings_file import load_settings
+    from slurm_failover.settings.file import load_settings
 
     name = arguments[0] if arguments else ""
     log = Log(name)

@@ -1,5 +1,5 @@
 -- The site's settings as far as submission needs them, from the file that all of slurm-failover
--- reads. The defaults are those of slurm_failover/settings.py.
+-- reads. The defaults are those of slurm_failover/settings/tables.py.
 
 local here = debug.getinfo(1, "S").source:match("^@(.*/)") or "./"
 local toml = dofile(here .. "slurm_failover_toml.lua")

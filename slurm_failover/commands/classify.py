@@ -21,7 +21,7 @@ from slurm_failover.classify.match import pci_id
 from slurm_failover.errors import SourceUnreadable
 from slurm_failover.model import Event, JobCause, Judgement, Record
 from slurm_failover.parse import FORMATS, known_format, parse_kmsg, parse_numbered, sniff
-from slurm_failover.settings import Settings
+from slurm_failover.settings.tables import Settings
 from slurm_failover.sources import kmsg
 from slurm_failover.sources.logs import Log, open_log, rotations, suspicious_lines
 

@@ -13,7 +13,7 @@ from slurm_failover.catalogue import Catalogue, Rule, load_rules
 from slurm_failover.classify.match import claim
 from slurm_failover.model import Event, FaultClass, NodeAction, Role, Scope
 from slurm_failover.parse import parse_lines
-from slurm_failover.settings import Settings
+from slurm_failover.settings.tables import Settings
 
 _REMEDY = "give a code, a line of a log, or a rule's name"
 _CODE = re.compile(r"(?i)(?:(?P<kind>s?xid)[ :=-]{0,2})?(?P<code>\d{1,6})")

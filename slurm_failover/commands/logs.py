@@ -14,7 +14,7 @@ from slurm_failover import joblog
 from slurm_failover.errors import NoSuchJob, RecordError, SourceUnreadable
 from slurm_failover.model import JobFacts
 from slurm_failover.record import Attempt, Record, read_record
-from slurm_failover.settings import Settings
+from slurm_failover.settings.tables import Settings
 from slurm_failover.slurm.client import Slurm
 from slurm_failover.slurm.connect import connect
 

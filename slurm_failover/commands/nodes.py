@@ -7,7 +7,7 @@ import click
 from slurm_failover.errors import SlurmError
 from slurm_failover.lifecycle import expand, merge_nodes
 from slurm_failover.render import print_json, print_table
-from slurm_failover.settings import Settings
+from slurm_failover.settings.tables import Settings
 from slurm_failover.slurm.connect import connect
 from slurm_failover.view import NodeView, has_findings, view_node
 

@@ -7,7 +7,7 @@ import click
 from slurm_failover.cli import say_to_terminal
 from slurm_failover.controller.returns import readmit_nodes
 from slurm_failover.controller.work import reconcile
-from slurm_failover.settings import Settings
+from slurm_failover.settings.tables import Settings
 from slurm_failover.slurm.connect import connect
 
 

@@ -11,7 +11,7 @@ from slurm_failover.controller.returns import readmit_nodes
 from slurm_failover.model import NodeFacts
 from slurm_failover.node.checks import NodeChecks
 from slurm_failover.node.respond import is_drained_by_us, is_in_service, lift_drain
-from slurm_failover.settings import Settings
+from slurm_failover.settings.tables import Settings
 from slurm_failover.slurm.client import Slurm
 from slurm_failover.slurm.connect import connect
 

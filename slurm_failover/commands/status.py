@@ -7,10 +7,10 @@ import time
 import click
 
 from slurm_failover.errors import NoSuchJob
-from slurm_failover.limits import read_limits
 from slurm_failover.model import JobFacts
 from slurm_failover.render import print_json, print_table
-from slurm_failover.settings import Settings
+from slurm_failover.settings.limits import read_limits
+from slurm_failover.settings.tables import Settings
 from slurm_failover.slurm.client import Slurm
 from slurm_failover.slurm.connect import connect
 from slurm_failover.view import (

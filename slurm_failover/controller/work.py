@@ -10,11 +10,11 @@ from slurm_failover.controller.notes import Note, Notes
 from slurm_failover.controller.placement import Placement
 from slurm_failover.errors import RecordError
 from slurm_failover.lifecycle import is_running, is_unfinished
-from slurm_failover.limits import read_limits
 from slurm_failover.model import JobFacts, Limits
 from slurm_failover.policy import Ending
 from slurm_failover.record import Record, read_record
-from slurm_failover.settings import Settings
+from slurm_failover.settings.limits import read_limits
+from slurm_failover.settings.tables import Settings
 from slurm_failover.slurm.client import Slurm
 from slurm_failover.slurm.connect import connect
 

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
     from slurm_failover.catalogue import Rule
     from slurm_failover.model import Event
-    from slurm_failover.thresholds import MachineThresholds
+    from slurm_failover.settings.thresholds import MachineThresholds
 
 _LOG = "event log"
 _CRITICAL = ("cr", "nr", "lcr", "lnr", "ucr", "unr")

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from slurm_failover.catalogue import Rule
     from slurm_failover.health.gpu_state import Gpu, GpuState
     from slurm_failover.model import Event
-    from slurm_failover.thresholds import GpuThresholds
+    from slurm_failover.settings.thresholds import GpuThresholds
 
 # Bits of nvmlDeviceGetCurrentClocksEventReasons (nvml.h). HwSlowdown, 0x8, is not used: NVIDIA says
 # that it may also show while the GPU changes its performance state.

@@ -33,7 +33,7 @@ if TYPE_CHECKING:
         Thermometer,
     )
     from slurm_failover.model import Event
-    from slurm_failover.thresholds import MachineThresholds
+    from slurm_failover.settings.thresholds import MachineThresholds
 
 # A limit or reading beyond these, in degrees Celsius, is a sensor that is not connected.
 _LIMITS = (30.0, 150.0)

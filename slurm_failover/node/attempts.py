@@ -16,7 +16,7 @@ from slurm_failover.errors import FailoverError
 from slurm_failover.optin import read_opt_in
 
 if TYPE_CHECKING:
-    from slurm_failover.settings import Settings
+    from slurm_failover.settings.tables import Settings
 
 Environment = Mapping[str, str]
 Say = Callable[[str], None]

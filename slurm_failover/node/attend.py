@@ -30,7 +30,7 @@ if TYPE_CHECKING:
     from slurm_failover.node.blame import Blame, Share
     from slurm_failover.node.readings import Reading
     from slurm_failover.node.respond import EndingJob
-    from slurm_failover.settings import Settings
+    from slurm_failover.settings.tables import Settings
     from slurm_failover.slurm.client import Slurm
 
 
@@ -179,8 +179,8 @@ class Attendant:
         self, ledger: Ledger, blame: Blame, fault: Judgement | None, occasion: Occasion
     ) -> JudgedFault | None:
         from slurm_failover.attribution import job_gpus
-        from slurm_failover.limits import read_limits
         from slurm_failover.node.respond import Responder
+        from slurm_failover.settings.limits import read_limits
 
         # Where GPUs are no GRES, whose a GPU was depends on who else was there.
         ask = fault is not None or self._slots == ()

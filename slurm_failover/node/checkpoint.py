@@ -13,7 +13,7 @@ from slurm_failover.checkpoint import read_checkpoint
 from slurm_failover.detach import start_detached
 from slurm_failover.errors import SlurmError
 from slurm_failover.model import JobFacts
-from slurm_failover.settings import CheckpointSettings, Settings
+from slurm_failover.settings.tables import CheckpointSettings, Settings
 from slurm_failover.slurm.client import Slurm
 from slurm_failover.slurm.connect import connect
 

@@ -21,7 +21,7 @@ from slurm_failover.sources.presence import NO_DRIVER, nvml_may_answer
 if TYPE_CHECKING:
     from slurm_failover.node.attend import Ended, Outcome
     from slurm_failover.node.readings import Reading
-    from slurm_failover.settings import Settings
+    from slurm_failover.settings.tables import Settings
     from slurm_failover.slurm.client import Slurm
 
 LOCK_PATIENCE = 15.0

@@ -17,7 +17,7 @@ from slurm_failover import files
 
 if TYPE_CHECKING:
     from slurm_failover.model import Evidence
-    from slurm_failover.settings import Settings
+    from slurm_failover.settings.tables import Settings
 
 LOCK_PATIENCE = 15.0
 """Seconds that one hook waits for another on the same node."""

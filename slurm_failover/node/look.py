@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
     from slurm_failover.catalogue import Catalogue
     from slurm_failover.model import Event
-    from slurm_failover.settings import SourceSettings
+    from slurm_failover.settings.tables import SourceSettings
 
 
 @dataclass(frozen=True, slots=True)

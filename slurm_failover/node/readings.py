@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from slurm_failover.attribution import Device
     from slurm_failover.catalogue import Catalogue, Rule
     from slurm_failover.model import Event
-    from slurm_failover.settings import Settings
+    from slurm_failover.settings.tables import Settings
 
     Rules = Callable[[], Catalogue]
 

@@ -26,7 +26,7 @@ from slurm_failover.node.checkpoint import stop_job
 from slurm_failover.optin import read_opt_in
 from slurm_failover.record import read_record, tidy
 from slurm_failover.refusal import ANYWHERE, refuse_job
-from slurm_failover.settings import NO_CHECKPOINT, CheckpointSettings
+from slurm_failover.settings.tables import NO_CHECKPOINT, CheckpointSettings
 from slurm_failover.slurm.client import NodeChange, Slurm
 
 if TYPE_CHECKING:

@@ -21,7 +21,7 @@ from slurm_failover.node.append import Person, append_as
 from slurm_failover.node.launch import report_image
 from slurm_failover.policy import Action
 from slurm_failover.record import Record, Step, read_record, tidy
-from slurm_failover.settings import Settings
+from slurm_failover.settings.tables import Settings
 from slurm_failover.slurm.connect import connect
 
 Environment = Mapping[str, str]

@@ -25,7 +25,7 @@ from slurm_failover.anchors import read_anchors
 from slurm_failover.sources.follow import Follower
 
 if TYPE_CHECKING:
-    from slurm_failover.settings import Settings
+    from slurm_failover.settings.tables import Settings
 
 LOCK = "/run/slurm-failover/watch.lock"
 """Held while the watcher lives; the HealthCheckProgram looks whether it is free."""

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from slurm_failover.settings import Settings
+from slurm_failover.settings.tables import Settings
 from slurm_failover.slurm.client import Slurm
 from slurm_failover.slurm.observe import Observer
 from slurm_failover.slurm.scontrol import Scontrol

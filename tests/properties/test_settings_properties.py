@@ -10,8 +10,8 @@ from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from slurm_failover.errors import SettingsError
-from slurm_failover.settings import Settings
-from slurm_failover.settings_file import parse_settings
+from slurm_failover.settings.file import parse_settings
+from slurm_failover.settings.tables import Settings
 
 QUICK = settings(max_examples=200, deadline=None, database=None)
 KEYS = [

@@ -284,15 +284,15 @@ BREAKS = {
     "broken Python": f"cp -a {PACKAGE}/bin/python3 {PACKAGE}/bin/python3.away; "
     f"rm {PACKAGE}/bin/python3; printf '#!/bin/sh\\nkill -SEGV $$\\n' >{PACKAGE}/bin/python3; "
     f"chmod 755 {PACKAGE}/bin/python3",
-    "broken package": f"for f in {PACKAGE}/lib/python3*/site-packages/slurm_failover/settings.py; "
-    "do mv $f $f.away; done",
+    "broken package": f"for f in {PACKAGE}/lib/python3*/site-packages/slurm_failover/"
+    "settings/tables.py; do mv $f $f.away; done",
 }
 MENDS = {
     "uninstalled": f"mv {PACKAGE}.away {PACKAGE}",
     "no Python": f"mv {PACKAGE}/bin/python3.away {PACKAGE}/bin/python3",
     "broken Python": f"mv -f {PACKAGE}/bin/python3.away {PACKAGE}/bin/python3",
     "broken package": f"for f in {PACKAGE}/lib/python3*/site-packages/slurm_failover/"
-    "settings.py.away; do mv $f ${f%.away}; done",
+    "settings/tables.py.away; do mv $f ${f%.away}; done",
 }
 
 

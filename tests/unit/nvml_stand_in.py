@@ -13,8 +13,8 @@ from slurm_failover.health.gpu import judge_gpus, remember
 from slurm_failover.health.gpu_state import GpuState
 from slurm_failover.health.memory import Memory
 from slurm_failover.model import Event
+from slurm_failover.settings.thresholds import GpuThresholds
 from slurm_failover.sources.nvml import read_state
-from slurm_failover.thresholds import GpuThresholds
 
 SOURCES = Path(__file__).parents[2] / "docker" / "nvml"
 

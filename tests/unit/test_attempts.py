@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from slurm_failover.node import attempts
-from slurm_failover.settings import Settings
+from slurm_failover.settings.tables import Settings
 
 ROOT = Path(__file__).parents[2]
 TOLD = {"SLURM_JOB_ID": "7", "SLURM_JOB_COMMENT": "failover", "SLURM_JOB_RESTART_COUNT": "0"}

@@ -23,8 +23,8 @@ from slurm_failover.health.bmc import (
 from slurm_failover.health.memory import Memory
 from slurm_failover.model import Event, Scope
 from slurm_failover.parse import parse_lines
+from slurm_failover.settings.thresholds import MachineThresholds
 from slurm_failover.sources.bmc import read_bmc
-from slurm_failover.thresholds import MachineThresholds
 
 HEALTHY = """\
 VRM 1            | 01h | ok  |  9.1 | Device Present

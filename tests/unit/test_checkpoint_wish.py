@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from slurm_failover.checkpoint import Checkpoint, read_checkpoint
-from slurm_failover.settings import CheckpointSettings
+from slurm_failover.settings.tables import CheckpointSettings
 
 SITE = CheckpointSettings(signal="USR1", grace=60, longest_grace=120)
 NONE = CheckpointSettings()

@@ -17,7 +17,7 @@ from slurm_failover.evidence import read_evidence
 from slurm_failover.model import JobCause
 from slurm_failover.node import checks
 from slurm_failover.node.checks import NodeChecks
-from slurm_failover.settings import Settings, SlurmSettings, SourceSettings, StateSettings
+from slurm_failover.settings.tables import Settings, SlurmSettings, SourceSettings, StateSettings
 from slurm_failover.slurm import connect
 from slurm_failover.slurm.observe import Observer
 from slurm_failover.sources import kmsg

@@ -13,9 +13,10 @@ from pathlib import Path
 import pytest
 from fake_slurmctld import FakeSlurm
 
-from slurm_failover import hooks, settings_file
+from slurm_failover import hooks
 from slurm_failover.node.checks import NodeChecks
-from slurm_failover.settings import Settings
+from slurm_failover.settings import file as settings_file
+from slurm_failover.settings.tables import Settings
 from slurm_failover.slurm import connect
 
 ROOT = Path(__file__).parent.parent.parent
@@ -191,7 +192,7 @@ def test_an_observing_site_gets_no_verdict(site: Site, slurm: FakeSlurm) -> None
 CHILD = """
 import json, sys
 sys.path.insert(0, sys.argv[1])
-from slurm_failover import settings_file
+from slurm_failover.settings import file as settings_file
 settings_file.load_settings.__defaults__ = (sys.argv[2],)
 from slurm_failover import hooks
 print(json.dumps([hooks.main([sys.argv[3]]), sorted(sys.modules)]))

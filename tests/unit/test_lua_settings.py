@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from lua_host import VERSIONS, LuaHost, to_python
 
-from slurm_failover.settings import FailoverSettings
+from slurm_failover.settings.tables import FailoverSettings
 
 HOSTS = {version: LuaHost(version) for version in VERSIONS}
 TOML = {version: host.load("slurm_failover_toml") for version, host in HOSTS.items()}

@@ -12,7 +12,7 @@ from test_checks import Node
 
 from slurm_failover.evidence import read_evidence
 from slurm_failover.model import JobCause
-from slurm_failover.settings import NodeSettings
+from slurm_failover.settings.tables import NodeSettings
 
 FAULTY = "0000:3b:00"
 HELD = "gpu:1(IDX:0)"

@@ -12,7 +12,7 @@ from slurm_failover.catalogue import Rule
 from slurm_failover.health.gpu import judge_gpus
 from slurm_failover.health.gpu_state import GpuState
 from slurm_failover.model import Event, FaultClass, NodeAction, Scope
-from slurm_failover.thresholds import GpuThresholds
+from slurm_failover.settings.thresholds import GpuThresholds
 
 node, stand_in_library = nvml_stand_in.node, nvml_stand_in.stand_in_library
 

@@ -7,8 +7,8 @@ from pathlib import Path
 import pytest
 
 from slurm_failover.errors import SettingsError
-from slurm_failover.settings import Settings
-from slurm_failover.settings_file import load_settings, parse_settings
+from slurm_failover.settings.file import load_settings, parse_settings
+from slurm_failover.settings.tables import Settings
 
 
 def refusal(text: str | bytes) -> str:

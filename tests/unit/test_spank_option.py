@@ -10,7 +10,7 @@ import pytest
 from lua_host import VERSIONS, LuaHost
 
 from slurm_failover.optin import SITE_DEFAULT
-from slurm_failover.settings import FailoverSettings
+from slurm_failover.settings.tables import FailoverSettings
 
 SPANK = Path(__file__).parent.parent.parent / "plugins" / "spank"
 HEADER = (SPANK / "failover_option.h").read_text()

@@ -14,8 +14,8 @@ from slurm_failover.health.machine import judge_machine, remember_machine
 from slurm_failover.health.machine_state import MachineState
 from slurm_failover.health.memory import Memory
 from slurm_failover.model import Event, FaultClass, Scope
+from slurm_failover.settings.thresholds import MachineThresholds
 from slurm_failover.sources.sysfs import read_machine
-from slurm_failover.thresholds import MachineThresholds
 
 GPU, NIC, SWITCH, BRIDGE, DISPLAY = "0x030200", "0x020700", "0x060400", "0x060400", "0x030000"
 NVIDIA, MELLANOX, PLX, ASPEED = "0x10de", "0x15b3", "0x10b5", "0x1a03"

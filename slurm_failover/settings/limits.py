@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from slurm_failover.model import Limits
-from slurm_failover.settings import Settings
+from slurm_failover.settings.tables import Settings
 
 
 def read_limits(settings: Settings) -> Limits:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from slurm_failover.setting import setting
+from slurm_failover.settings.declare import setting
 
 
 @dataclass(frozen=True, slots=True)

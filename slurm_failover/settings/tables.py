@@ -1,14 +1,14 @@
 """The site's settings: one dataclass per table, a default and a sentence for every key.
 
-The same classes give the defaults, the checks and the reference page; settings_file.py reads them.
+The same classes give the defaults, the checks and the reference page; file.py reads them.
 """
 
 from __future__ import annotations
 
 from dataclasses import dataclass, field
 
-from slurm_failover.setting import setting
-from slurm_failover.thresholds import GpuThresholds, MachineThresholds
+from slurm_failover.settings.declare import setting
+from slurm_failover.settings.thresholds import GpuThresholds, MachineThresholds
 
 DEFAULT_PATH = "/etc/slurm-failover/settings.toml"
 

@@ -9,7 +9,7 @@ from dataclasses import Field, fields
 from typing import TYPE_CHECKING, Any
 
 from slurm_failover.errors import SettingsError
-from slurm_failover.settings import DEFAULT_PATH, Settings
+from slurm_failover.settings.tables import DEFAULT_PATH, Settings
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
