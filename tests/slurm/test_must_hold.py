@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import shlex
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 
 import pytest
 from cluster import CONTROLLER, HOSTS, NODES, Cluster
@@ -161,3 +161,62 @@ def test_a_bad_settings_file_gives_no_verdict(story: Story) -> None:
     view = story.wait_shown(job, "Pending - internalerror")
     assert view["retries"] == 0
     assert story.drained() == []
+
+
+@pytest.fixture
+def short_wait(cluster: Cluster) -> None:
+    """A controller that waits for the Epilogs of a job's nodes no longer than three seconds."""
+    cluster.check(CONTROLLER, f"printf '\\n[failover]\\nwait_for_nodes = 3\\n' >>{SETTINGS}")
+
+
+@pytest.fixture
+def stuck(cluster: Cluster) -> Iterator[Callable[[str], None]]:
+    """Lets the Epilog of a node, at its next run, wait until the test is over or lets it go on."""
+    hook, gates = f"{HOOKS}/epilog/epilog.sh", "/shared/epilog"
+    nodes: list[str] = []
+
+    def block(node: str) -> None:
+        wrapper = f"#!/bin/sh\nread -r word <{gates}.{node}\nexec {hook}.kept\n"
+        cluster.check(
+            node,
+            f"mkfifo {gates}.{node} && mv {hook} {hook}.kept && "
+            f"printf %s {shlex.quote(wrapper)} >{hook} && chmod 755 {hook}",
+        )
+        nodes.append(node)
+
+    yield block
+    for node in nodes:
+        cluster.check(
+            node, f"mv -f {hook}.kept {hook}; timeout 5 sh -c 'echo go >{gates}.{node}'; :"
+        )
+        cluster.check(node, f"rm -f {gates}.{node}")
+
+
+@pytest.mark.usefixtures("short_wait")
+def test_a_job_is_denied_without_the_node_whose_epilog_never_ends(
+    story: Story, stuck: Callable[[str], None]
+) -> None:
+    job = story.start(nodes=2)
+    late = story.nodes(job)[1]
+    stuck(late)
+    story.end(job, 1)
+    view = story.wait_shown(job, "Pending - internalerror")
+    assert "COMPLETING" in story.cluster.job_state(job)
+    assert "a node's Epilog has not ended" in view["because"]
+    assert story.drained() == []
+
+
+@pytest.mark.usefixtures("short_wait")
+def test_a_failover_is_decided_without_the_node_whose_epilog_never_ends(
+    story: Story, stuck: Callable[[str], None]
+) -> None:
+    job = story.start(nodes=2)
+    bad, late = story.nodes(job)
+    stuck(late)
+    story.cluster.inject(bad, LOST)
+    story.end(job, 1)
+    story.wait_drained(bad)
+    story.cluster.wait(lambda: story.show(job)["retries"] == 1, 30, "a decision")
+    assert "COMPLETING" in story.cluster.job_state(job)
+    story.cluster.check(late, f"echo go >/shared/epilog.{late}", timeout=10)
+    assert bad not in story.wait_running(job, restarts=1)
