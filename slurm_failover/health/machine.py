@@ -62,7 +62,7 @@ def find_machine_faults(
     findings: list[Finding] = []
     for device in state.pci_devices:
         findings += _pci_faults(
-            device, _grown(device.pci, _aer(device), state, previous), thresholds
+            device, _grown(device.function, _aer(device), state, previous), thresholds
         )
     for controller in state.memory:
         grown = _grown(controller.name, _edac(controller), state, previous)
@@ -89,7 +89,7 @@ def remember_machine(state: MachineState, previous: Memory | None) -> Memory:
 
 def _readings(state: MachineState) -> Iterator[tuple[str, Reading]]:
     for device in state.pci_devices:
-        yield device.pci, Reading(counters=_aer(device))
+        yield device.function, Reading(counters=_aer(device))
     for controller in state.memory:
         yield controller.name, Reading(counters=_edac(controller))
     for thermometer in state.thermometers:

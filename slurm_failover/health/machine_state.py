@@ -10,14 +10,16 @@ from typing import Any
 
 @dataclass(frozen=True, slots=True)
 class PciDevice:
-    """The AER counters of a GPU, a switch or a network adapter.
+    """The AER counters of a GPU, a switch or a network adapter: of one function of the card.
 
+    ``pci`` names the card and ``function`` the one that counts, ``0000:3b:00.1``.
     ``gpus`` are the GPUs that this fault would reach: the device itself, or those behind a bridge;
     ``others`` is how many further devices lie behind it. ``nonfatal`` leaves out UnsupReq, which
     mere probing raises.
     """
 
     pci: str
+    function: str
     kind: str
     gpus: tuple[str, ...] = ()
     others: int = 0

@@ -170,6 +170,25 @@ def test_after_a_reboot_every_error_is_new(machine: Machine) -> None:
     assert rules_of(machine.look()) == [("pcie-fatal-gpu", "0000:3b:00")]
 
 
+def test_two_functions_of_one_card_keep_their_counters_apart(machine: Machine) -> None:
+    second = ADAPTER[:-1] + "1"
+    machine.pci(f"devices/pci0000:80/{PLX_SWITCH}/{second}", NIC, MELLANOX)
+    machine.aer(ADAPTER, fatal=3)
+    assert [machine.look() for _ in range(3)] == [[], [], []]
+    machine.aer(second, fatal=1)
+    [event] = machine.look()
+    assert event.because == "sysfs: 1 new fatal PCIe errors on 0000:9c:00"
+    assert event.pci == "0000:9c:00"
+
+
+def test_a_gpus_own_audio_function_is_no_other_device(machine: Machine) -> None:
+    audio = LONE_GPU[:-1] + "1"
+    machine.pci(f"devices/pci0000:00/{PORT}/{INNER}/{audio}", "0x040300", NVIDIA)
+    machine.look()
+    machine.aer(PORT, fatal=1)
+    assert rules_of(machine.look()) == [("pcie-fatal-gpu", "0000:3b:00")]
+
+
 def test_a_nonfatal_error_is_a_hint_and_an_unsupported_request_nothing(machine: Machine) -> None:
     machine.look()
     machine.aer(LONE_GPU, CmpltTO=1)

@@ -72,12 +72,13 @@ def pci_devices(sys_root: Path) -> Iterator[Item]:
         if kind is None or not (device / "aer_dev_fatal").exists():
             continue
         below = [other for other in kinds if device in other.parents and kinds[other] != "switch"]
-        gpus = sorted(short(d.name) for d in [*below, device] if kinds[d] == "gpu")
+        gpus = {short(d.name) for d in [*below, device] if kinds[d] == "gpu"}
         yield {
             "pci": short(device.name),
+            "function": device.name,
             "kind": kind,
-            "gpus": sorted(set(gpus)),
-            "others": sum(kinds[other] != "gpu" for other in below),
+            "gpus": sorted(gpus),
+            "others": sum(short(other.name) not in gpus for other in below),
             "fatal": aer(device, "fatal"),
             "nonfatal": aer(device, "nonfatal", without="UnsupReq"),
             "correctable": aer(device, "correctable"),
