@@ -10,7 +10,9 @@ import re
 from dataclasses import dataclass
 
 _WORD = re.compile(r"(?:^|[\s,;])failover(?:=([^\s,;]*))?(?=$|[\s,;])", re.ASCII)
-_MIRROR = re.compile(r" ?\[slurm-failover: [^\[\]]*\]\Z")
+_MIRROR = re.compile(r" ?\[slurm-failover: ([^\[\]]*)\]\Z")
+_OFF = ("off", "no", "none", "false", "never")
+_REFUSED = "off: "
 SITE_DEFAULT = "default"
 
 
@@ -30,9 +32,22 @@ def read_opt_in(comment: str, option: str | None = None) -> OptIn | None:
     that the job did not ask.
     """
     if option is not None:
-        return _read_number(option if option != SITE_DEFAULT else None)
+        return _read_number(option if option != SITE_DEFAULT else None, "--failover")
     word = _WORD.search(strip_mirror(comment))
-    return None if word is None else _read_number(word.group(1))
+    return None if word is None else _read_number(word.group(1), "failover")
+
+
+def has_wish(comment: str, option: str | None = None) -> bool:
+    """Whether the job asked for failover in words that can be understood."""
+    wish = read_opt_in(comment, option)
+    return wish is not None and not wish.problem
+
+
+def read_refusal(comment: str) -> str:
+    """Why failover is off for the job, where our words behind the owner's text say so; or empty."""
+    mirror = _MIRROR.search(comment)
+    words = mirror.group(1) if mirror else ""
+    return words.removeprefix(_REFUSED) if words.startswith(_REFUSED) else ""
 
 
 def strip_mirror(comment: str) -> str:
@@ -40,11 +55,12 @@ def strip_mirror(comment: str) -> str:
     return _MIRROR.sub("", comment)
 
 
-def _read_number(text: str | None) -> OptIn | None:
+def _read_number(text: str | None, word: str) -> OptIn:
     if text is None:
         return OptIn()
-    if text == "off":
-        return None
     if text.isascii() and text.isdigit() and len(text) <= 9 and int(text) > 0:
         return OptIn(retries=int(text))
-    return OptIn(problem="failover=N needs a whole number of retries, at least 1")
+    asked = f"{word}={text[:20]}"
+    if text.lower() in _OFF or (text and not text.strip("0")):
+        return OptIn(problem=f"{asked} asks for no failover")
+    return OptIn(problem=f"{asked} is no whole number of retries, at least 1")

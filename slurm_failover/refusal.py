@@ -6,6 +6,7 @@ from collections.abc import Callable, Iterable
 from fnmatch import fnmatchcase
 
 from slurm_failover.model import JobFacts, Limits
+from slurm_failover.optin import OptIn
 
 ANYWHERE = Limits()
 """No place is refused."""
@@ -28,6 +29,17 @@ REFUSALS: tuple[Callable[[JobFacts, Limits], str], ...] = (
 def refuse_job(job: JobFacts, limits: Limits = ANYWHERE) -> str:
     """Why this kind of job is not failed over; empty if it is."""
     return next((words for refuse in REFUSALS if (words := refuse(job, limits))), "")
+
+
+def refuse_wish(wish: OptIn, job: JobFacts, limits: Limits = ANYWHERE) -> str:
+    """Why a job that asked is not failed over, and the way out where the words of the wish are at
+    fault; empty if it is.
+    """
+    if wish.problem:
+        return (
+            f"{wish.problem}; to ask for it: scontrol update JobId={job.label} Comment=failover=2"
+        )
+    return refuse_job(job, limits)
 
 
 def _needs_on_demand(kind: str, names: str, globs: Iterable[str]) -> str:

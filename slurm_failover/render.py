@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import sys
 from collections.abc import Iterable, Sequence
 from typing import Any
@@ -22,7 +23,7 @@ def print_json(value: Any) -> None:
 def print_table(columns: Sequence[str], rows: Iterable[Sequence[str]], empty: str) -> None:
     """Print rows under bare headings as Slurm's commands do; ``empty`` where there are none.
 
-    On a terminal the last column wraps; into a pipe nothing is cut.
+    On a terminal, or where COLUMNS gives a width, the last column wraps; else nothing is cut.
     """
     lines = list(rows)
     if not lines:
@@ -41,5 +42,5 @@ def print_table(columns: Sequence[str], rows: Iterable[Sequence[str]], empty: st
 
 
 def _console() -> Console:
-    terminal = sys.stdout.isatty()
-    return Console(highlight=False, soft_wrap=not terminal, width=None if terminal else WIDE)
+    has_width = sys.stdout.isatty() or os.environ.get("COLUMNS", "").isdecimal()
+    return Console(highlight=False, soft_wrap=not has_width, width=None if has_width else WIDE)

@@ -11,10 +11,10 @@ from ClusterShell.NodeSet import NodeSet
 from slurm_failover.errors import RecordError
 from slurm_failover.evidence import read_evidence
 from slurm_failover.model import JobFacts, Limits, NodeFacts
-from slurm_failover.optin import read_opt_in
+from slurm_failover.optin import read_opt_in, read_refusal
 from slurm_failover.policy import retry_limit
 from slurm_failover.record import Attempt, Record, State, Step, read_record, tidy
-from slurm_failover.refusal import refuse_job
+from slurm_failover.refusal import refuse_wish
 from slurm_failover.waiting import explain_wait
 
 OURS = "slurm-failover: "
@@ -83,8 +83,9 @@ class NodeView:
 
 
 def is_flagged(job: JobFacts) -> bool:
-    """Whether a job asked for failover, or was ever handled."""
-    return read_opt_in(job.comment) is not None or _read(job)[0] is not None
+    """Whether a job asked for failover, was told why it is off, or was ever handled."""
+    asked = read_opt_in(job.comment) is not None or read_refusal(job.comment) != ""
+    return asked or _read(job)[0] is not None
 
 
 def waits_for_nodes(job: JobFacts) -> bool:
@@ -107,10 +108,8 @@ def join_components(jobs: Sequence[JobFacts]) -> list[JobFacts]:
 def view_job(job: JobFacts, limits: Limits, nodes: Sequence[NodeFacts] = ()) -> JobView:
     """What to show of a job. ``nodes`` are those of the cluster, for a job that waits for some."""
     record, problem = _read(job)
-    wish = read_opt_in(job.comment)
-    if record is None and wish is not None:
-        problem = problem or wish.problem or refuse_job(job, limits)
-        record = None if problem else Record(max_retries=retry_limit(wish, limits))
+    if record is None and not problem:
+        record, problem = _before_first_run(job, limits)
     if nodes and waits_for_nodes(job):
         problem = problem or explain_wait(job, nodes)
     shown = record or Record()
@@ -128,10 +127,19 @@ def view_job(job: JobFacts, limits: Limits, nodes: Sequence[NodeFacts] = ()) -> 
         max_retries=shown.max_retries,
         nodes=_expand(job.nodes),
         excluded_nodes=_expand(job.excluded),
-        cause=shown.cause,
-        because=problem or shown.because,
+        cause="" if state is State.ARMED else shown.cause,
+        because=problem or (shown.because if state is shown.state else ""),
         history=shown.history,
     )
+
+
+def _before_first_run(job: JobFacts, limits: Limits) -> tuple[Record | None, str]:
+    """The record that a job without one will have, or why it gets none."""
+    wish = read_opt_in(job.comment)
+    if wish is None:
+        return None, read_refusal(job.comment)
+    problem = refuse_wish(wish, job, limits)
+    return (None, problem) if problem else (Record(max_retries=retry_limit(wish, limits)), "")
 
 
 def view_node(node: NodeFacts) -> NodeView:

@@ -47,7 +47,7 @@ _ROLES = {
 @click.argument("what", nargs=-1, required=True, metavar="CODE|LINE|RULE")
 @click.pass_obj
 def command(settings: Settings | None, what: tuple[str, ...]) -> None:
-    """Explain an Xid or SXid CODE, the name of a RULE, or a LINE of a log.
+    """Explain a CODE of Xid or SXid, a RULE, or a LINE of a log.
 
     Examples: explain 79 · explain sxid 24007 · explain pcie-fatal · explain "NVRM: Xid (PCI:…): 94"
     """

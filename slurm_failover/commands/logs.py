@@ -11,6 +11,7 @@ from pathlib import Path
 import click
 
 from slurm_failover import joblog
+from slurm_failover.commands.jobid import JOB_ID, forgotten
 from slurm_failover.errors import NoSuchJob, RecordError, SourceUnreadable
 from slurm_failover.model import JobFacts
 from slurm_failover.record import Attempt, Record, read_record
@@ -24,17 +25,17 @@ _ASK_EVERY = 5.0
 
 
 @click.command("logs")
-@click.argument("job")
+@click.argument("job", type=JOB_ID)
 @click.option("--attempt", type=click.IntRange(min=1), help="Show this attempt only.")
 @click.option("-f", "--follow", is_flag=True, help="Go on until the job has ended.")
 @click.pass_obj
 def command(settings: Settings, job: str, attempt: int | None, follow: bool) -> None:
-    """Show what JOB has written to its standard output, attempt by attempt.
+    """Show the output of JOB, attempt by attempt.
 
     The log is read with your own rights, on a host that sees the job's files.
     """
     slurm = connect(settings, lambda _: None)
-    facts = slurm.job(job)
+    facts = _find(slurm, job)
     record = _record(facts)
     if attempt is not None and attempt > record.attempt.number:
         count = record.attempt.number
@@ -46,6 +47,14 @@ def command(settings: Settings, job: str, attempt: int | None, follow: bool) -> 
     missing = [number for number in range(1, record.attempt.number + 1) if number not in shown]
     if missing and attempt in (None, *missing):
         _explain_missing(path, missing)
+
+
+def _find(slurm: Slurm, job: str) -> JobFacts:
+    """Raises NoSuchJob with where else to look."""
+    try:
+        return slurm.job(job)
+    except NoSuchJob as error:
+        raise forgotten(job) from error
 
 
 def _show(

@@ -19,7 +19,10 @@ COLUMNS = ("NODE", "STATE", "DRAINED BY US", "JOBS", "REASON")
 @click.option("--json", "as_json", is_flag=True, help="Print JSON, one object for each node.")
 @click.pass_obj
 def command(settings: Settings, nodelist: str, as_json: bool) -> None:
-    """Show what is known against nodes; with NODELIST these nodes, known or not."""
+    """Show what is known against nodes.
+
+    With NODELIST these nodes, known or not.
+    """
     wanted = expand(nodelist)
     nodes = connect(settings, lambda _: None).nodes(nodelist)
     missing = merge_nodes(*set(wanted).difference(node.name for node in nodes))

@@ -14,7 +14,9 @@ from slurm_failover.slurm.connect import connect
 @click.command("reconcile")
 @click.pass_obj
 def command(settings: Settings) -> None:
-    """Finish what was interrupted: decisions, releases and raised priorities. Run as SlurmUser.
+    """Finish what was interrupted; to be run as SlurmUser.
+
+    That is decisions, releases and raised priorities.
 
     Nodes that are back in service are taken off the lists of the jobs that wait. It may run at any
     time and any number of times; a job that needs nothing is left as it is.

@@ -47,7 +47,7 @@ class Case:
 @click.argument("folders", nargs=-1, required=True, metavar="CASE-DIR…")
 @click.option("--update", is_flag=True, help="Write verdict.json anew instead of comparing.")
 def command(folders: tuple[str, ...], update: bool) -> None:
-    """Judge saved cases again; exit status 1 says that a verdict changed.
+    """Judge saved cases again; status 1 says a verdict changed.
 
     A folder without case.toml stands for all cases inside it.
     """

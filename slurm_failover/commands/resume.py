@@ -20,7 +20,7 @@ from slurm_failover.slurm.connect import connect
 @click.argument("nodelist", default="")
 @click.pass_context
 def command(context: click.Context, nodelist: str) -> None:
-    """Look at this node's GPUs and machine, and lift our own drain if nothing stands against it.
+    """Look at this node again, and lift our own drain if it is clean.
 
     NODELIST is this node if it is left out. A node is looked at where it is, so this command
     resumes no other node: run it there, for example `clush -w NODELIST slurm-failover resume`. A

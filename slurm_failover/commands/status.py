@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+import sys
 import time
 
 import click
 
-from slurm_failover.errors import NoSuchJob
+from slurm_failover.commands.jobid import JOB_ID, forgotten
 from slurm_failover.model import JobFacts
 from slurm_failover.render import print_json, print_table
 from slurm_failover.settings.limits import read_limits
@@ -25,40 +26,41 @@ COLUMNS = ("JOBID", "USER", "NAME", "STATE", "RETRIES", "NODES", "EXCLUDED", "CA
 
 
 @click.command("status")
-@click.argument("jobs", nargs=-1, metavar="[JOB]...")
+@click.argument("jobs", nargs=-1, type=JOB_ID, metavar="[JOB]...")
 @click.option("--json", "as_json", is_flag=True, help="Print JSON, one object for each job.")
 @click.pass_obj
 def command(settings: Settings, jobs: tuple[str, ...], as_json: bool) -> None:
-    """Show flagged jobs: Slurm's state, the failover state, retries, nodes, and the last cause.
+    """Show flagged jobs: state, retries, nodes and the last cause.
 
     With one JOB, its history as well. Jobs that Slurm has forgotten are in `sacct -D`.
     """
     slurm, limits = connect(settings, lambda _: None), read_limits(settings)
-    found = join_components(_find(slurm, jobs))
+    known = _find(slurm, jobs)
+    found, missing = join_components(known), _missing(jobs, known)
     nodes = slurm.nodes() if any(waits_for_nodes(job) for job in found) else []
     views = [view_job(job, limits, nodes) for job in found]
     if as_json:
         print_json([view.as_json() for view in views])
-        return
-    print_table(COLUMNS, [_row(view) for view in views], "No job has failover on.")
-    if len(jobs) == 1 and len(views) == 1 and (views[0].state or views[0].history):
+    elif views or not missing:
+        print_table(COLUMNS, [_row(view) for view in views], "No job has failover on.")
+    if missing:
+        sys.stdout.flush()
+        raise forgotten(*missing)
+    if not as_json and len(jobs) == 1 and len(views) == 1 and (views[0].state or views[0].history):
         _print_history(views[0])
 
 
 def _find(slurm: Slurm, wanted: tuple[str, ...]) -> list[JobFacts]:
-    """The wanted jobs, or all flagged ones. Raises NoSuchJob."""
+    """The wanted jobs that Slurm knows, or all flagged ones."""
     jobs = slurm.jobs(wanted)
-    if not wanted:
-        return [job for job in jobs if is_flagged(job)]
-    known = {str(job.job_id) for job in jobs} | {job.label for job in jobs}
-    known |= {job.label.split("_")[0] for job in jobs}
-    missing = [name for name in wanted if name not in known]
-    if missing:
-        raise NoSuchJob(
-            f"Slurm does not know job {', '.join(missing)}; look for older jobs with "
-            f"'sacct -D -j {','.join(missing)} --format=JobID,State,NodeList,Comment,AdminComment'"
-        )
-    return jobs
+    return jobs if wanted else [job for job in jobs if is_flagged(job)]
+
+
+def _missing(wanted: tuple[str, ...], found: list[JobFacts]) -> list[str]:
+    """The wanted jobs that Slurm does not know (any more)."""
+    known = {str(job.job_id) for job in found} | {job.label for job in found}
+    known |= {job.label.split("_")[0] for job in found}
+    return [name for name in wanted if name not in known]
 
 
 def _row(view: JobView) -> tuple[str, ...]:

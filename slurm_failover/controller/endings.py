@@ -10,7 +10,7 @@ from slurm_failover import lifecycle
 from slurm_failover.controller.notes import Note, Notes
 from slurm_failover.evidence import choose, read_evidence
 from slurm_failover.model import JobFacts, Limits
-from slurm_failover.optin import read_opt_in
+from slurm_failover.optin import has_wish, read_opt_in
 from slurm_failover.policy import Ending, describe_end, read_ending, retry_limit
 from slurm_failover.record import (
     Record,
@@ -19,7 +19,7 @@ from slurm_failover.record import (
     write_record,
     write_refusal,
 )
-from slurm_failover.refusal import refuse_job
+from slurm_failover.refusal import refuse_wish
 from slurm_failover.slurm.client import JobChange, Slurm
 
 Say = Callable[[str], None]
@@ -38,7 +38,7 @@ def record_start(
     wish = read_opt_in(job.comment, option)
     if wish is None:
         return
-    refusal = wish.problem or refuse_job(job, limits)
+    refusal = refuse_wish(wish, job, limits)
     if refusal:
         say(f"job {job.label}: failover is off: {refusal}")
         comment = write_refusal(job.comment, refusal)
@@ -95,7 +95,7 @@ def find_missed_end(slurm: Slurm, limits: Limits, job: JobFacts, record: Record)
     ``record`` still shows the attempt as running. A job whose owner took the wish back meanwhile is
     not brought back.
     """
-    if job.has("COMPLETING", "RUNNING") or read_opt_in(job.comment) is None:
+    if job.has("COMPLETING", "RUNNING") or not has_wish(job.comment):
         return None
     ended = replace(job, start=record.attempt.start)
     stopped = _stopped_by_node(slurm, ended, record)

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 
 from slurm_failover import files
 from slurm_failover.errors import FailoverError
-from slurm_failover.optin import read_opt_in
+from slurm_failover.optin import has_wish
 
 if TYPE_CHECKING:
     from slurm_failover.settings.tables import Settings
@@ -56,9 +56,7 @@ def close_attempt(environment: Environment, settings: Settings, say: Say) -> Non
 
 
 def _is_flagged(environment: Environment) -> bool:
-    comment, option = environment.get("SLURM_JOB_COMMENT", ""), environment.get("SPANK_FAILOVER")
-    wish = read_opt_in(comment, option)
-    return wish is not None and not wish.problem
+    return has_wish(environment.get("SLURM_JOB_COMMENT", ""), environment.get("SPANK_FAILOVER"))
 
 
 def lay_out(job_id: str, variables: Mapping[str, str]) -> None:

@@ -98,7 +98,8 @@ def test_the_option_flags_a_job_without_a_word_in_its_comment(scene: Scene) -> N
 @pytest.mark.parametrize(
     ("comment", "facts", "why"),
     [
-        ("failover=none", {}, "whole number"),
+        ("failover=none", {}, "scontrol update JobId=100 Comment=failover=2"),
+        ("failover=x", {}, "scontrol update JobId=100 Comment=failover=2"),
         ("failover", {"requeue": False}, "--no-requeue"),
         ("failover", {"batch": False}, "only batch jobs"),
     ],
@@ -114,6 +115,15 @@ def test_a_void_wish_is_answered_in_the_comment(
     assert read_record(job.admin_comment) is None
     scene.slurm.finish(label, code=1)
     assert not scene.end(label)
+
+
+def test_a_void_wish_that_was_mended_while_the_job_runs_counts(scene: Scene) -> None:
+    label = scene.run("failover=0")
+    scene.start(label)
+    scene.slurm.peek(label).comment = "failover=2"
+    scene.slurm.finish(label, code=1)
+    assert scene.end(label)
+    assert scene.record(label).max_retries == 2
 
 
 def test_a_record_from_before_the_first_run_is_a_forgery(scene: Scene) -> None:

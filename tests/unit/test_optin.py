@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from slurm_failover.optin import OptIn, read_opt_in, strip_mirror
+from slurm_failover.optin import OptIn, has_wish, read_opt_in, read_refusal, strip_mirror
 
 
 @pytest.mark.parametrize(
@@ -15,7 +15,6 @@ from slurm_failover.optin import OptIn, read_opt_in, strip_mirror
         ("my words, failover=1; and more", OptIn(retries=1)),
         ("wandb,failover", OptIn()),
         ("a\nfailover\nb", OptIn()),
-        ("failover=off", None),
         ("", None),
         ("nofailover", None),
         ("failover2", None),
@@ -29,7 +28,7 @@ def test_the_wish_is_a_word_of_its_own_in_the_comment(comment: str, wish: OptIn 
     assert read_opt_in(comment) == wish
 
 
-@pytest.mark.parametrize("number", ["", "0", "-1", "two", "1.5", "٣", "9999999999", "1e3"])
+@pytest.mark.parametrize("number", ["", "-1", "two", "1.5", "٣", "9999999999", "1e3"])
 def test_a_wish_without_a_usable_number_is_void_and_says_why(number: str) -> None:
     wish = read_opt_in(f"failover={number}")
     assert wish is not None
@@ -39,10 +38,22 @@ def test_a_wish_without_a_usable_number_is_void_and_says_why(number: str) -> Non
 
 @pytest.mark.parametrize(
     ("option", "wish"),
-    [("default", OptIn()), ("2", OptIn(retries=2)), ("off", None)],
+    [("default", OptIn()), ("2", OptIn(retries=2))],
 )
 def test_the_option_beats_the_comment(option: str, wish: OptIn | None) -> None:
     assert read_opt_in("failover=1", option) == wish
+
+
+@pytest.mark.parametrize("word", ["0", "00", "off", "OFF", "no", "none", "false", "never"])
+def test_a_wish_for_none_is_void_and_says_so(word: str) -> None:
+    assert read_opt_in(f"failover={word}") == OptIn(problem=f"failover={word} asks for no failover")
+    assert not has_wish(f"failover={word}")
+
+
+def test_why_failover_is_off_is_read_from_our_own_words_alone() -> None:
+    assert read_refusal("words [slurm-failover: off: no batch job]") == "no batch job"
+    assert read_refusal("words [slurm-failover: armed, retries 0/3]") == ""
+    assert read_refusal("[slurm-failover: off: x] words") == ""
 
 
 def test_an_option_that_is_no_number_is_void() -> None:

@@ -101,6 +101,39 @@ def test_an_unknown_job_is_an_error_that_names_where_to_look(terminal: Terminal)
     assert "sacct" in done.output
 
 
+def test_known_jobs_are_shown_beside_an_unknown_one(terminal: Terminal) -> None:
+    label = terminal.start("failover")
+    done = terminal.type("status", label, "4711")
+    assert done.exit_code == 1
+    assert "Running" in done.output
+    assert "Slurm does not know job 4711; look for older jobs with 'sacct" in done.output
+    assert label not in done.output.split("Slurm does not know")[1]
+
+
+@pytest.mark.parametrize("command", ["status", "logs"])
+@pytest.mark.parametrize("word", ["abc", "-", "4711.0", "0", "1,2"])
+def test_what_is_no_job_is_refused_with_what_to_write(
+    terminal: Terminal, command: str, word: str
+) -> None:
+    done = terminal.type(command, word)
+    assert done.exit_code == 2
+    assert f"'{word}' is no job: write its number, as 4711" in done.output
+
+
+def test_a_pipe_gets_whole_lines_unless_columns_gives_a_width(
+    terminal: Terminal, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    label = terminal.fail_over()
+    for columns, fits in (("60", True), ("", False)):
+        monkeypatch.setenv("COLUMNS", columns)
+        lines = terminal.type("status", label).output.splitlines()
+        assert (max(map(len, lines)) <= 90) is fits
+
+
+def test_no_command_is_cut_short_in_the_help(terminal: Terminal) -> None:
+    assert "..." not in terminal.type("--help").output.split("Commands:")[1]
+
+
 def test_bad_settings_are_an_error_of_every_command(terminal: Terminal) -> None:
     terminal.settings.write_text("[failover]\nmode = 'maybe'\n")
     for command in ("status", "nodes", "reconcile"):

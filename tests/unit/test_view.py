@@ -45,6 +45,22 @@ def test_a_denied_job_that_its_owner_released_is_armed() -> None:
     assert shown(State.INTERNALERROR, "PENDING") == ["Pending", State.ARMED]
 
 
+def test_a_released_job_shows_nothing_of_what_held_it_but_in_its_history() -> None:
+    past = Attempt(1, "n1", 5.0, 6.0, "deny", "exit code 3")
+    record = Record(State.INTERNALERROR, cause="a", because="b", attempt=past, history=(past,))
+    held = replace(JOB, held=True, admin_comment=write_record("", record))
+    assert (view_job(held, Limits()).cause, view_job(held, Limits()).because) == ("a", "b")
+    view = view_job(replace(held, held=False), Limits())
+    assert (view.cause, view.because, view.history) == ("", "", (past,))
+
+
+def test_a_job_that_was_told_why_failover_is_off_is_shown_with_it() -> None:
+    told = replace(JOB, comment="[slurm-failover: off: the job was submitted with --no-requeue]")
+    assert is_flagged(told)
+    view = view_job(told, Limits())
+    assert (view.state, view.because) == (None, "the job was submitted with --no-requeue")
+
+
 def test_a_flagged_job_before_its_first_run_is_armed_with_its_limit() -> None:
     view = view_job(replace(JOB, comment="failover=2"), Limits(3))
     assert (view.state, view.retries, view.max_retries) == (State.ARMED, 0, 2)
@@ -53,7 +69,8 @@ def test_a_flagged_job_before_its_first_run_is_armed_with_its_limit() -> None:
 @pytest.mark.parametrize(
     ("facts", "why"),
     [
-        ({"comment": "failover=x"}, "whole number"),
+        ({"comment": "failover=x"}, "scontrol update JobId=7 Comment=failover=2"),
+        ({"comment": "failover=0"}, "scontrol update JobId=7 Comment=failover=2"),
         ({"requeue": False}, "--no-requeue"),
         ({"batch": False}, "only batch jobs"),
         ({"admin_comment": '{"slurm-failover":{"v":9}}'}, "version"),

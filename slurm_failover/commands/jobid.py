@@ -1,0 +1,39 @@
+"""How a job is named on the command line, and what is said of one that Slurm has forgotten."""
+
+from __future__ import annotations
+
+import re
+
+import click
+
+from slurm_failover.errors import NoSuchJob
+
+_JOB_ID = re.compile(r"[1-9]\d*(?:_\d+)?", re.ASCII)
+
+
+class _JobId(click.ParamType[str]):
+    name = "job"
+
+    def convert(self, value: str, param: click.Parameter | None, ctx: click.Context | None) -> str:
+        """The id as it was written. Fails with what to write instead."""
+        if _JOB_ID.fullmatch(value) is None:
+            self.fail(
+                f"{value!r} is no job: write its number, as 4711, or 4711_2 for one task of an "
+                "array; 'squeue --me' and 'slurm-failover status' show them",
+                param,
+                ctx,
+            )
+        return value
+
+
+JOB_ID = _JobId()
+"""The type of an argument that names a job."""
+
+
+def forgotten(*jobs: str) -> NoSuchJob:
+    """The error of jobs that Slurm does not know, with where older ones are found."""
+    return NoSuchJob(
+        f"Slurm does not know job {', '.join(jobs)}; look for older jobs with "
+        f"'sacct -D -j {','.join(jobs)} "
+        "--format=JobID,State,NodeList,StdOut%60,Comment%60,AdminComment%200'"
+    )
