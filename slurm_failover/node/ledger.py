@@ -96,17 +96,21 @@ class Ledger:
 
 
 def read_events_kept(ledger: Ledger) -> list[Event]:
-    """The events that the ledger keeps. Raises ValueError if one is damaged."""
+    """The events that the ledger keeps. One that can not be read is left out: another release of
+    this program may have written it.
+    """
+    kinds = _enums()
+    events = (_event(raw, kinds) for raw in ledger.events)
+    return [event for event in events if event is not None]
+
+
+def _event(raw: dict[str, Any], kinds: Mapping[str, Callable[[Any], Any]]) -> Event | None:
     from slurm_failover.model import Event
 
-    kinds = _enums()
     try:
-        return [
-            Event(**{key: kinds[key](v) if v and key in kinds else v for key, v in raw.items()})
-            for raw in ledger.events
-        ]
-    except TypeError as error:
-        raise ValueError(f"not an event: {error}") from error
+        return Event(**{key: kinds[key](v) if v and key in kinds else v for key, v in raw.items()})
+    except (TypeError, ValueError):
+        return None
 
 
 def _enums() -> dict[str, Callable[[Any], Any]]:

@@ -63,7 +63,7 @@ def take(
 def expected_gpus(ledger: Ledger) -> int | None:
     """How many physical GPUs the node should have, None where unknown."""
     memory = ledger.note(GRES).memory
-    return int(memory) if memory else None
+    return int(memory) if memory.isdecimal() else None
 
 
 def is_count_due(ledger: Ledger, now: float) -> bool:
@@ -95,7 +95,7 @@ def _recall(note: SourceNote) -> Memory | None:
 
     try:
         return Memory.from_json(note.memory) if note.memory else None
-    except (ValueError, TypeError, KeyError):
+    except (ValueError, TypeError, KeyError, AttributeError):
         return None
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import time
 from dataclasses import replace
 from pathlib import Path
@@ -84,7 +85,7 @@ def test_a_gpu_that_is_lost_drains_the_node_and_stops_its_job(node: GpuNode) -> 
     assert node.checks().check_health()
     assert node.reason.startswith(f"slurm-failover: NVML: GPU {FAULTY} is")
     assert node.reason.endswith(f"; reboot needed (job {label})")
-    assert node.slurm.peek(label).special
+    assert node.slurm.peek(label).requeued_held
 
 
 def test_a_job_on_another_gpu_runs_on(node: GpuNode) -> None:
@@ -222,7 +223,7 @@ def test_the_machine_is_looked_at_by_the_health_check_alone(node: GpuNode) -> No
     assert not node.checks().check_job_start()
     assert node.checks().check_health()
     assert "2 new uncorrected memory errors on mc0" in node.reason
-    assert node.slurm.peek(label).special
+    assert node.slurm.peek(label).requeued_held
 
 
 def bmc(node: GpuNode, sensors: str = HEALTHY_BMC, log: str = "") -> None:
@@ -316,3 +317,31 @@ def test_a_foreign_drain_is_never_lifted(node: GpuNode) -> None:
     node.checks().check_health()
     assert node.reason == "memory test"
     assert "not resumed: n1 is out of service for a reason that is not ours" in node.said[-1]
+
+
+@pytest.mark.parametrize(
+    "damage",
+    [
+        lambda raw: raw["events"][0].update(of_a_later_release=1),
+        lambda raw: raw["events"][0].update(klass="unheard of"),
+        lambda raw: raw["events"][0].pop("rule"),
+        lambda raw: raw["sources"]["nvml"].update(memory="[]"),
+        lambda raw: raw["sources"]["nvml"].update(memory='{"devices": []}'),
+        lambda raw: raw["sources"]["gres"].update(memory="two"),
+        lambda raw: raw.update(devices='[{"pci": 5, "instances": 3}]'),
+        lambda raw: raw.update(devices="{}"),
+        lambda raw: raw.update(sources={"nvml": {}}),
+        lambda raw: raw.update(open=[{}]),
+    ],
+)
+def test_what_is_damaged_in_the_ledger_costs_no_verdict(node: GpuNode, damage) -> None:
+    node.gpus(gpu0__ecc=1)
+    node.checks().check_health()
+    node.slurm.resume("n1")
+    raw = json.loads(node.ledger.read_text())
+    damage(raw)
+    node.ledger.write_text(json.dumps(raw))
+    node.gpus(gpu1__remap_failed=1)
+    assert node.checks().check_health()
+    assert "could not be remapped" in node.reason or "ECC" in node.reason
+    assert not node.checks().check_health()
