@@ -149,11 +149,13 @@ def jobs_hit(
 
     ``slots`` is the node's GPU GRES in order, () where the node has none, None where unknown.
     ``gpu_instance`` is the MIG GPU instance that the fault names, if it names one. A fault of the
-    fabric or the node hits every job; a fault of a GPU hits the jobs that hold it.
+    node or of a switch hits every job; a fault of a GPU, or of its own place in the fabric, hits
+    the jobs that hold it: by NVIDIA's Fabric Manager user guide a GPU whose links fail loses
+    NVLink, and the others keep theirs.
     """
     running = tuple(jobs)
     everyone = frozenset(job.job_id for job in running)
-    if event.scope in (Scope.NODE, Scope.FABRIC):
+    if event.scope is Scope.NODE or (event.scope is Scope.FABRIC and event.gpu is None):
         return Attribution(everyone, frozenset(), f"a fault of the {event.scope} hits all its jobs")
     if slots == ():
         return _without_gres(everyone)

@@ -115,6 +115,14 @@ class Event:
     text: str = ""
     gpu_instance: int | None = None
 
+    @property
+    def gpu(self) -> str | None:
+        """The PCI id of the one GPU that this is about, if any. A fault of the fabric names the
+        GPU whose links it is about; only an SXid names a switch.
+        """
+        about_one = self.scope in (Scope.GPU, Scope.FABRIC) and self.kind != "sxid"
+        return self.pci if about_one else None
+
 
 @dataclass(frozen=True, slots=True)
 class Window:

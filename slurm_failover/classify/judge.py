@@ -189,9 +189,7 @@ def concerns(event: Event, gpus: frozenset[str] | None) -> bool:
 
     An event of another GPU can not; one of the node, of a switch or of no named device can.
     """
-    if gpus is None or event.pci is None or event.kind == "sxid":
-        return True
-    return event.scope not in (Scope.GPU, Scope.FABRIC) or event.pci in {pci_id(g) for g in gpus}
+    return gpus is None or event.gpu is None or event.gpu in {pci_id(g) for g in gpus}
 
 
 def _cause(faults: list[_Fault]) -> tuple[JobCause, Event | None]:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 
 from slurm_failover.attribution import (
@@ -59,10 +61,25 @@ def test_a_gpu_that_no_job_holds_hits_no_job() -> None:
     assert hit(answer) == ([], [])
 
 
-@pytest.mark.parametrize("scope", [Scope.NODE, Scope.FABRIC])
-def test_a_fault_of_node_or_fabric_hits_every_job(scope: Scope) -> None:
+@pytest.mark.parametrize(
+    "event",
+    [
+        fault("0000:9b:00", Scope.NODE),
+        fault(None, Scope.FABRIC),
+        replace(fault("0000:9b:00", Scope.FABRIC), kind="sxid"),
+    ],
+    ids=["node", "fabric", "switch"],
+)
+def test_a_fault_of_node_or_fabric_hits_every_job(event: Event) -> None:
     jobs = [JobGpus(1, frozenset({0})), JobGpus(2, frozenset()), JobGpus(3)]
-    assert hit(jobs_hit(fault("0000:9b:00", scope), jobs, DEVICES, None)) == ([1, 2, 3], [])
+    assert hit(jobs_hit(event, jobs, DEVICES, None)) == ([1, 2, 3], [])
+
+
+def test_a_fault_of_one_gpus_links_hits_the_jobs_that_hold_it() -> None:
+    jobs = [JobGpus(100 + index, frozenset({index})) for index in range(3)]
+    link = fault(IN_SLOT_ORDER[1], Scope.FABRIC)
+    assert hit(jobs_hit(link, jobs, DEVICES, SLOTS)) == ([101], [])
+    assert hit(jobs_hit(link, jobs, DEVICES, None)) == ([], [100, 101, 102])
 
 
 @pytest.mark.parametrize(
