@@ -83,7 +83,8 @@ def ensure_base(client: docker.DockerClient, suite: str) -> str:
 
 def make_base(client: docker.DockerClient, suite: str) -> None:
     """Bootstrap a suite into a folder and import it as an image. Needs root."""
-    with tempfile.TemporaryDirectory(prefix="slurm-failover-base-") as folder:
+    # debootstrap makes device files, and a /tmp in memory is mounted without (Debian 13's is).
+    with tempfile.TemporaryDirectory(prefix="slurm-failover-base-", dir="/var/tmp") as folder:
         # Every Debian suite bootstraps like sid; a host's debootstrap may not know the newest name.
         script = "/usr/share/debootstrap/scripts/sid"
         command = ["debootstrap", "--variant=minbase", suite, folder, "", script]

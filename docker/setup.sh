@@ -102,12 +102,14 @@ install_engine() {
 }
 
 make_cluster_image() {
+    local image
     if ! docker_answers; then
         command -v dockerd >/dev/null || install_engine
         docker_answers || start_docker 9>&- # the daemon must not inherit our lock
     fi
     command -v debootstrap >/dev/null || apt_install debootstrap debian-archive-keyring
-    say "image $(.venv/bin/python docker/image.py)"
+    image=$(.venv/bin/python docker/image.py) || fail "the test cluster's image could not be built"
+    say "image $image"
 }
 
 mkdir -p .cache
