@@ -46,7 +46,7 @@ def write_evidence(extra: str, node: str, new: Iterable[Evidence], now: float) -
         else:
             kept[kept.index(same)] = _merge(same, entry)
     jobs = [_encode(entry) for entry in kept[-KEEP_AT_MOST:]]
-    return embed.put(extra, {"v": VERSION, "jobs": jobs})
+    return embed.put(extra, {**_others(extra), "v": VERSION, "jobs": jobs})
 
 
 def about(entry: Evidence, job_id: int, start: float) -> bool:
@@ -57,6 +57,12 @@ def about(entry: Evidence, job_id: int, start: float) -> bool:
 def choose(entries: Sequence[Evidence], job_id: int, start: float) -> list[Evidence]:
     """The entries that speak of this attempt."""
     return [entry for entry in entries if about(entry, job_id, start)]
+
+
+def _others(extra: str) -> dict[str, Any]:
+    """What else of ours stands in a node's Extra."""
+    value = embed.take(extra)
+    return value if isinstance(value, dict) and value.get("v") == VERSION else {}
 
 
 def _merge(old: Evidence, new: Evidence) -> Evidence:

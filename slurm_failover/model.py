@@ -214,6 +214,7 @@ class NodeFacts:
     reason: str = ""
     reason_time: float = 0.0
     extra: str = ""
+    comment: str = ""
     partitions: tuple[str, ...] = ()
 
     def has(self, *states: str) -> bool:

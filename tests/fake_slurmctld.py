@@ -76,7 +76,7 @@ class FakeSlurm:
             return
         if job.state == "RUNNING":
             self._end(job, "PENDING")
-        job.state, job.special, job.hold = "PENDING", True, USER_HOLD
+        job.state, job.requeued_held, job.hold = "PENDING", True, USER_HOLD
         job.exit_code = job.exit_signal = 0
         job.restarts += 1
         self._settle(job)
@@ -86,14 +86,14 @@ class FakeSlurm:
         self.calls.append("hold")
         job = self._find(label)
         self._refuse_finished(job)
-        job.hold = USER_HOLD
+        job.hold, job.requeued_held = USER_HOLD, False
 
     def release(self, label: str) -> None:
         """See the protocol. A job that is not held loses a raised priority as well."""
         self.calls.append("release")
         job = self._find(label)
         self._refuse_finished(job)
-        job.hold, job.special = "", False
+        job.hold, job.requeued_held = "", False
         job.priority = DEFAULT_PRIORITY - job.nice
 
     def cancel(self, label: str) -> None:
@@ -103,7 +103,7 @@ class FakeSlurm:
         if job.state == "RUNNING":
             self._end(job, "CANCELLED")
         elif job.state == "PENDING":
-            job.state, job.special, job.hold = "CANCELLED", False, ""
+            job.state, job.requeued_held, job.hold = "CANCELLED", False, ""
 
     def signal(self, label: str, name: str, *, batch_only: bool) -> None:
         """See the protocol."""
@@ -149,6 +149,8 @@ class FakeSlurm:
             self.drain(node, change.drain)
         if change.extra is not None:
             self._nodes[node].extra = change.extra
+        if change.comment is not None:
+            self._nodes[node].comment = change.comment
 
     def setting(self, name: str) -> str:
         """See the protocol."""
@@ -202,7 +204,8 @@ class FakeSlurm:
 
     def hold_as_admin(self, label: str) -> None:
         """``scontrol hold`` by an operator."""
-        self._find(label).hold = ADMIN_HOLD
+        job = self._find(label)
+        job.hold, job.requeued_held = ADMIN_HOLD, False
 
     def end_epilog(self, label: str, node: str) -> None:
         """The Epilog of one node ends."""

@@ -23,7 +23,7 @@ class FakeJob:
     batch: bool = True
     requeue: bool = True
     state: str = "PENDING"
-    special: bool = False
+    requeued_held: bool = False
     hold: str = ""
     nodes: list[str] = field(default_factory=list)
     busy: set[str] = field(default_factory=set)
@@ -52,7 +52,6 @@ class FakeJob:
 
         What is shown as the start of a job that waits is when it could start at the earliest.
         """
-        flags = {"COMPLETING": self.completing, "SPECIAL_EXIT": self.special}
         shown = sorted(self.busy) if self.completing else self.nodes
         start = max(self.start, self.begin, now) if self.state == "PENDING" else self.start
         return JobFacts(
@@ -60,7 +59,7 @@ class FakeJob:
             label=self.label,
             user="alice",
             name="train",
-            states=frozenset({self.state, *(flag for flag, is_set in flags.items() if is_set)}),
+            states=frozenset({self.state} | ({"COMPLETING"} if self.completing else set())),
             reason=self.hold or ("NonZeroExitCode" if self.state == "FAILED" else "None"),
             comment=self.comment,
             admin_comment=self.admin_comment,
@@ -76,6 +75,7 @@ class FakeJob:
             batch=self.batch,
             requeue=self.requeue,
             held=bool(self.hold),
+            held_by_requeue=self.requeued_held,
             priority=0 if self.hold else self.priority,
             qos=self.qos,
         )
@@ -90,8 +90,10 @@ class FakeNode:
     reason: str = ""
     reason_time: int = 0
     extra: str = ""
+    comment: str = ""
 
     def facts(self) -> NodeFacts:
         """The node as Slurm shows it."""
         states = frozenset(self.flags or {"IDLE"})
-        return NodeFacts(self.name, states, self.reason, float(self.reason_time), self.extra)
+        since = float(self.reason_time)
+        return NodeFacts(self.name, states, self.reason, since, self.extra, self.comment)

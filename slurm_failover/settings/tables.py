@@ -8,6 +8,12 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 
 from slurm_failover.settings.declare import setting
+from slurm_failover.settings.protection import (
+    BreakerSettings,
+    MetricsSettings,
+    NotifySettings,
+    SuspicionSettings,
+)
 from slurm_failover.settings.thresholds import GpuThresholds, MachineThresholds
 
 DEFAULT_PATH = "/etc/slurm-failover/settings.toml"
@@ -227,5 +233,9 @@ class Settings:
     machine: MachineThresholds = field(default_factory=MachineThresholds)
     nodes: NodeSettings = field(default_factory=NodeSettings)
     watch: WatchSettings = field(default_factory=WatchSettings)
+    breaker: BreakerSettings = field(default_factory=BreakerSettings)
+    suspicion: SuspicionSettings = field(default_factory=SuspicionSettings)
+    notify: NotifySettings = field(default_factory=NotifySettings)
+    metrics: MetricsSettings = field(default_factory=MetricsSettings)
     slurm: SlurmSettings = field(default_factory=SlurmSettings)
     state: StateSettings = field(default_factory=StateSettings)

@@ -39,6 +39,7 @@ class NodeChange:
 
     drain: str | None = None
     extra: str | None = None
+    comment: str | None = None
     resume: bool = False
 
 
@@ -66,8 +67,8 @@ class Slurm(Protocol):
         ...
 
     def requeue_and_hold(self, label: str) -> None:
-        """Requeue a running or ending job, held as SPECIAL_EXIT; merely held where another job
-        waits for its failure, which a SPECIAL_EXIT counts as. Done already is success.
+        """Requeue a running or ending job, held: for the jobs that depend on it, it has not ended.
+        Done already is success.
         """
         ...
 

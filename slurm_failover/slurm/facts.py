@@ -73,6 +73,7 @@ def read_node(raw: Any) -> NodeFacts:
         reason=_text(raw, "reason"),
         reason_time=float(_number(raw.get("reason_changed_at"))),
         extra=_text(raw, "extra"),
+        comment=_text(raw, "comment"),
         partitions=_texts(raw.get("partitions")),
     )
 

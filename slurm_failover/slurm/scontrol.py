@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import os
-import re
 import subprocess
 from collections.abc import Collection
 from typing import Any
@@ -73,11 +72,10 @@ class Scontrol:
 
     def requeue_and_hold(self, label: str) -> None:
         """See the protocol."""
-        # A SPECIAL_EXIT would start the jobs that wait for this one's failure (slurmctld's
-        # test_job_dependency, and seen on 24.11.5).
-        shown = [] if self._is_failure_awaited(label) else ["State=SpecialExit"]
+        # Never State=SpecialExit: it would start the jobs that wait for this one's failure, now or
+        # later (slurmctld's test_job_dependency, and seen on 24.11.5).
         try:
-            self._run("scontrol", "requeuehold", *shown, label)
+            self._run("scontrol", "requeuehold", label)
         except SlurmError as error:
             if _PENDING_ALREADY not in str(error):
                 raise
@@ -118,6 +116,7 @@ class Scontrol:
             "State": "RESUME" if change.resume else "DRAIN" if change.drain is not None else None,
             "Reason": change.drain,
             "Extra": change.extra,
+            "Comment": change.comment,
         }
         self._run("scontrol", "update", f"NodeName={node}", *_assign(named))
 
@@ -128,12 +127,6 @@ class Scontrol:
             if key.strip() == name:
                 return "" if value.strip() == "(null)" else value.strip()
         return ""
-
-    def _is_failure_awaited(self, label: str) -> bool:
-        """Whether a pending job depends on the failure of a job, or of its array."""
-        waiting = self._run("squeue", "--noheader", "--states=PENDING", "--format=%E")
-        job_id = label.partition("_")[0]
-        return re.search(rf"\bafternotok:{job_id}(?:_\S*?)?(?=[+(,?:\s]|$)", waiting) is not None
 
     def _read(self, program: str, *arguments: str) -> dict[str, Any]:
         raw = self._run(program, *arguments)

@@ -123,8 +123,8 @@ class SlurmContract:
         node = world.slurm.job(label).nodes
         world.slurm.requeue_and_hold(label)
         job = world.slurm.job(label)
-        assert job.states == {"PENDING", "SPECIAL_EXIT", "COMPLETING"}
-        assert (job.held, job.reason, job.priority) == (True, "JobHeldUser", 0)
+        assert job.states == {"PENDING", "COMPLETING"}
+        assert (job.held, job.held_by_requeue, job.priority) == (True, True, 0)
         assert (job.restarts, job.nodes) == (1, node)
 
     def test_a_running_job_is_requeued_held_the_same_way(self, world: World) -> None:
@@ -132,7 +132,7 @@ class SlurmContract:
         world.stall(label)
         world.slurm.requeue_and_hold(label)
         job = world.slurm.job(label)
-        assert job.states == {"PENDING", "SPECIAL_EXIT", "COMPLETING"}
+        assert job.states == {"PENDING", "COMPLETING"}
         assert (job.held, job.restarts) == (True, 1)
         assert (job.exit_code, job.exit_signal) == (0, 0)
 
@@ -144,7 +144,7 @@ class SlurmContract:
         world.finish_epilogs(label)
         world.slurm.requeue_and_hold(label)
         job = world.slurm.job(label)
-        assert (job.states, job.restarts) == ({"PENDING", "SPECIAL_EXIT"}, 1)
+        assert (job.states, job.restarts) == ({"PENDING"}, 1)
 
     def test_a_requeued_job_no_longer_shows_when_its_attempt_started(self, world: World) -> None:
         """It shows the present, so the attempt's start must come from elsewhere."""
@@ -208,7 +208,7 @@ class SlurmContract:
         world.slurm.hold(label)
         held = world.slurm.job(label)
         assert (held.held, held.reason) == (True, "JobHeldUser")
-        assert not held.has("SPECIAL_EXIT")
+        assert not held.held_by_requeue
         assert world.slurm.nodes(node)[0].has("DOWN")
 
     # --- release, delay, priority -----------------------------------------------------------------
@@ -222,7 +222,7 @@ class SlurmContract:
         world.finish_epilogs(label)
         world.slurm.release(label)
         job = world.slurm.job(label)
-        assert (job.held, job.has("SPECIAL_EXIT")) == (False, False)
+        assert (job.held, job.held_by_requeue) == (False, False)
         assert 100 < job.eligible - world.now() <= 122
         world.slurm.update_job(label, JobChange(start_now=True))
         assert world.wait_for(label, lambda job: job.has("RUNNING")).restarts == 1
@@ -270,7 +270,7 @@ class SlurmContract:
         world.slurm.requeue_and_hold(label)
         world.hold_as_admin(label)
         job = world.slurm.job(label)
-        assert (job.held, job.reason, job.has("SPECIAL_EXIT")) == (True, "JobHeldAdmin", True)
+        assert (job.held, job.reason) == (True, "JobHeldAdmin")
 
     def test_a_hold_of_a_running_job_waits_for_its_requeue(self, world: World) -> None:
         label = world.run()
@@ -380,6 +380,16 @@ class SlurmContract:
         world.slurm.update_node("n2", NodeChange(resume=True))
         node = world.slurm.nodes("n2")[0]
         assert (node.has("DRAIN"), node.reason, node.extra) == (False, "", '{"x":1}')
+
+    def test_a_nodes_comment_is_set_alone_and_outlives_a_resume(self, world: World) -> None:
+        world.slurm.update_node("n2", NodeChange(drain="why"))
+        world.slurm.update_node("n2", NodeChange(comment=FOREIGN))
+        assert (world.slurm.nodes("n2")[0].reason, world.slurm.nodes("n2")[0].comment) == (
+            "why",
+            FOREIGN,
+        )
+        world.slurm.update_node("n2", NodeChange(resume=True))
+        assert world.slurm.nodes("n2")[0].comment == FOREIGN
 
     def test_an_unknown_node_refuses_a_change(self, world: World) -> None:
         with pytest.raises(SlurmError):
