@@ -172,7 +172,7 @@ def _whose_hold(job: JobFacts, record: Record) -> str:
     """
     if job.reason == "JobHeldAdmin":
         return "an administrator holds the job"
-    ours = job.held_by_requeue or job.has("SPECIAL_EXIT") or record.lost
+    ours = job.held_by_requeue or record.lost
     return "" if ours else "its owner holds the job"
 
 

@@ -80,7 +80,7 @@ def test_denied_a_fault_of_the_job_itself_holds_it_with_one_sentence(
     view = story.wait_shown(job, "Pending - internalerror")
     assert sentence in view["because"]
     assert (view["retries"], view["state"]) == (0, "internalerror")
-    assert "SPECIAL_EXIT" in story.cluster.job_state(job)
+    assert story.cluster.job(job)["hold"] is True
     assert "internalerror, retries 0/3: " in story.comment(job)
     assert story.drained() == []
 
@@ -113,7 +113,7 @@ def test_exceeded_the_fourth_hardware_fault_holds_the_job(story: Story) -> None:
     assert sorted(used) == sorted(NODES)
     assert (view["retries"], view["max_retries"]) == (3, 3)
     assert view["because"].startswith(f"all 3 retries are used; last: {used[3]}: Xid 79")
-    assert "SPECIAL_EXIT" in story.cluster.job_state(job)
+    assert story.cluster.job(job)["hold"] is True
     assert story.drained() == sorted(NODES)
     assert [attempt["outcome"] for attempt in view["history"]] == ["failover"] * 3 + ["exceed"]
 

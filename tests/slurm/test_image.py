@@ -99,7 +99,7 @@ def test_an_image_that_does_not_exist_holds_the_job_with_the_registrys_answer(
     told = f"the container image could not be fetched: {NOT_FOUND}"
     assert view["because"].endswith(told[:180])
     assert (view["state"], view["retries"]) == ("imagepullbackoff", 0)
-    assert "SPECIAL_EXIT" in story.cluster.job_state(job)
+    assert story.cluster.job(job)["hold"] is True
     assert [attempt["outcome"] for attempt in view["history"]] == ["deny"]
     assert story.drained() == []
     assert "imagepullbackoff, retries 0/3" in story.comment(job)

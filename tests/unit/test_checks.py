@@ -183,7 +183,7 @@ def test_a_running_flagged_job_is_stopped(node: Node) -> None:
     flagged = node.run_job()
     node.record(LOST)
     assert node.checks().check_health()
-    assert node.slurm.job(flagged).has("SPECIAL_EXIT")
+    assert node.slurm.job(flagged).held_by_requeue
     assert f"(job {flagged})" in node.reason
 
 

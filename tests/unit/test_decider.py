@@ -117,7 +117,7 @@ def test_without_a_hardware_fault_the_job_stays_held_for_its_owner(
     story.complete(label)
     story.house.decide()
     job, record = story.slurm.job(label), story.record(label)
-    assert job.states == {"PENDING", "SPECIAL_EXIT"}
+    assert job.states == {"PENDING"}
     assert (record.state, record.retries, job.excluded) == (State.INTERNALERROR, 0, "")
     assert "[slurm-failover: internalerror, retries 0/2" in job.comment
     assert story.house.notes.read() == []

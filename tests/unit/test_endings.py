@@ -152,7 +152,7 @@ def test_a_failed_job_is_held_and_recorded(scene: Scene) -> None:
     scene.slurm.finish(label, code=3)
     assert scene.end(label)
     job = scene.slurm.job(label)
-    assert job.states == {"PENDING", "SPECIAL_EXIT", "COMPLETING"}
+    assert job.states == {"PENDING", "COMPLETING"}
     assert "[slurm-failover: failoverinprogress, retries 0/3" in job.comment
     record = scene.record(label)
     assert (record.step, record.cause) == (Step.HELD, "the program ended with exit code 3")
@@ -203,7 +203,7 @@ def test_a_job_that_was_requeued_by_hand_is_left_alone(scene: Scene) -> None:
     assert not scene.slurm.job(label).held
 
 
-def test_a_special_exit_by_hand_is_left_alone(scene: Scene) -> None:
+def test_a_requeue_with_a_hold_by_hand_is_left_alone(scene: Scene) -> None:
     label = scene.run()
     scene.start(label)
     scene.slurm.requeue_and_hold(label)

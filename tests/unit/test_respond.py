@@ -103,7 +103,7 @@ def test_a_job_flagged_by_the_option_is_known_by_its_record(scene: Scene) -> Non
     label = scene.run("")
     scene.slurm.peek(label).admin_comment = write_record("", Record())
     scene.respond(HARDWARE)
-    assert scene.slurm.job(label).has("SPECIAL_EXIT")
+    assert scene.slurm.job(label).held_by_requeue
 
 
 def test_a_job_with_a_record_that_can_not_be_read_runs_on(scene: Scene) -> None:

@@ -148,39 +148,15 @@ def test_a_hanging_command_ends_in_time_and_counts_as_no_answer(stand_in: StandI
 
 def test_a_requeue_that_was_done_though_its_answer_got_lost_is_success(stand_in: StandIn) -> None:
     stand_in.answer(
-        "exit 0",
         fail("Socket timed out on send/recv operation"),
         last=fail("Job is pending execution for job 7"),
     )
     stand_in.client(patience=20).requeue_and_hold("7")
-    assert stand_in.calls()[1:] == [["scontrol", "requeuehold", "State=SpecialExit", "7"]] * 2
-
-
-@pytest.mark.parametrize(
-    ("label", "waiting", "is_awaited"),
-    [
-        ("7", "afternotok:7(unfulfilled)", True),
-        ("7", "afterok:3(unfulfilled),afternotok:7(unfulfilled)", True),
-        ("7_2", "afternotok:7_*(unfulfilled)", True),
-        ("7_2", "afternotok:7_2(unfulfilled)", True),
-        ("7", "afternotok:7+30(unfulfilled)", True),
-        ("7", "(null)\nafterok:7(unfulfilled)", False),
-        ("7", "afternotok:77(unfulfilled)", False),
-        ("77", "afternotok:7(unfulfilled)", False),
-        ("7", "", False),
-    ],
-)
-def test_a_job_whose_failure_is_awaited_shows_none_while_it_is_requeued(
-    stand_in: StandIn, label: str, waiting: str, is_awaited: bool
-) -> None:
-    stand_in.answer(f"printf '%s\\n' '{waiting}'", last="exit 0")
-    stand_in.client().requeue_and_hold(label)
-    shown = [] if is_awaited else ["State=SpecialExit"]
-    assert stand_in.calls()[1:] == [["scontrol", "requeuehold", *shown, label]]
+    assert stand_in.calls() == [["scontrol", "requeuehold", "7"]] * 2
 
 
 def test_a_requeue_that_slurm_refuses_is_an_error(stand_in: StandIn) -> None:
-    stand_in.answer("exit 0", last=fail("Requested operation is presently disabled for job 7"))
+    stand_in.answer(last=fail("Requested operation is presently disabled for job 7"))
     with pytest.raises(SlurmError, match="disabled"):
         stand_in.client().requeue_and_hold("7")
 
