@@ -158,13 +158,15 @@ class Attendant:
             return Outcome(ledger, standing=standing)
         acts = self._settings.failover.mode == "act"
         try:
-            judged = self._respond(ledger, blame, fault, occasion)
+            judged, waits = self._respond(ledger, blame, fault, occasion)
         except SlurmError as error:
             if fault is None or not acts:
                 raise
             # Slurm itself drains the node for a hook that fails.
             self._say(f"the verdict stands, and Slurm can not be told: {fault.because}; {error}")
             return Outcome(None, verdict=True, standing=standing)
+        if waits:
+            return Outcome(_before(ledger, blame), standing=standing)
         if judged is not None:
             ledger = self._opened(ledger).judged(ledger.cursor, judged)
         return Outcome(ledger, verdict=judged is not None and acts, standing=standing)
@@ -177,7 +179,10 @@ class Attendant:
 
     def _respond(
         self, ledger: Ledger, blame: Blame, fault: Judgement | None, occasion: Occasion
-    ) -> JudgedFault | None:
+    ) -> tuple[JudgedFault | None, bool]:
+        """Act on a fault, and leave word on the job that ends. What was done, and whether something
+        may not be done yet.
+        """
         from slurm_failover.attribution import job_gpus
         from slurm_failover.node.respond import Responder
         from slurm_failover.settings.limits import read_limits
@@ -194,13 +199,31 @@ class Attendant:
         )
         ending = self._read_ending(blame, occasion.ended)
         if fault is None and ending is None:
-            return None
+            return None, False
         running = self._share_out(blame, jobs, occasion) if fault else []
+        facts, waits = self._facts, False
+        if fault is not None:
+            facts, waits = self._ask(fault, _hit(running, jobs, ending))
+            fault, running = (None, []) if waits else (fault, running)
+            if fault is None and ending is None:
+                return None, True
         limits = read_limits(self._settings)
         checkpoint = self._settings.checkpoint
         responder = Responder(self._connect(), self._node, self._say, limits, checkpoint)
-        hit = responder.respond(self._facts, fault, running, ending)
-        return _note_fault(fault, hit, ledger.boot, self._now) if fault else None
+        hit = responder.respond(facts, fault, running, ending)
+        judged = _note_fault(fault, hit, ledger.boot, self._now) if fault else None
+        return judged, waits
+
+    def _ask(self, fault: Judgement, hit: list[JobFacts]) -> tuple[NodeFacts, bool]:
+        """Ask the circuit breaker: the node's facts, and whether the drain has to wait."""
+        from slurm_failover.node.breaker import Gate, note_fault
+
+        gate = Gate(self._connect(), self._node, self._settings.breaker)
+        note = note_fault(self._node, fault, hit, self._settings.sources.sysfs)
+        answer = gate.ask(self._facts, note)
+        if answer.waits:
+            self._say(f"no drain and no requeue yet, {answer.waits}: {fault.because}")
+        return answer.facts, bool(answer.waits)
 
     def _share_out(
         self, blame: Blame, jobs: list[JobFacts], occasion: Occasion
@@ -231,6 +254,27 @@ class Attendant:
         if judgement.cause is JobCause.HARDWARE or (ended.failed and explains):
             return EndingJob(ended.gpus.job_id, ended.start, judgement)
         return None
+
+
+def _hit(
+    running: list[tuple[JobFacts, Share]], jobs: list[JobFacts], ending: EndingJob | None
+) -> list[JobFacts]:
+    """The jobs that a fault has hit, the one that ends included."""
+    from slurm_failover.model import JobCause
+
+    hit = [job for job, share in running if share.judgement.cause is JobCause.HARDWARE]
+    if ending is not None and ending.judgement.cause is JobCause.HARDWARE:
+        ends = [job for job in jobs if job.job_id == ending.job_id]
+        hit += [replace(job, start=ending.start) for job in ends]
+    return hit
+
+
+def _before(ledger: Ledger, blame: Blame) -> Ledger:
+    """The ledger as if the new records had not been judged: the next look judges them again. What
+    shows a state is judged anew at every look, while the node is in service.
+    """
+    fresh = [event.sequence for event in blame.fresh if event.sequence is not None]
+    return replace(ledger, cursor=min([*(number - 1 for number in fresh), ledger.cursor]))
 
 
 def _note_fault(fault: Judgement, jobs: tuple[int, ...], boot: str, now: float) -> JudgedFault:

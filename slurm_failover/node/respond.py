@@ -11,6 +11,7 @@ from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from slurm_failover.breaker import drop_waiting, read_notes, write_notes
 from slurm_failover.errors import RecordError
 from slurm_failover.evidence import write_evidence
 from slurm_failover.model import (
@@ -100,6 +101,8 @@ class Responder:
         """One request for the drain and the evidence; none where both are there already."""
         in_service = is_in_service(facts)
         extra = write_evidence(facts.extra, self._node, entries, time.time())
+        if reason:
+            extra = write_notes(extra, drop_waiting(read_notes(self._node, extra)), time.time())
         change = NodeChange(
             drain=reason if in_service else None, extra=extra if extra != facts.extra else None
         )

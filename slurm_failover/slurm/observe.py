@@ -1,9 +1,9 @@
-"""Slurm in observe mode: every question is asked, and no change is made, only told."""
+"""Slurm in observe mode: every question is asked, and changes are told instead of made."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Collection
-from dataclasses import fields
+from dataclasses import fields, replace
 
 from slurm_failover.model import JobFacts, NodeFacts
 from slurm_failover.slurm.client import JobChange, NodeChange, Slurm
@@ -62,8 +62,14 @@ class Observer:
         self._tell(f"would update job {label}: {_describe(change)}")
 
     def update_node(self, node: str, change: NodeChange) -> None:
-        """See the protocol."""
-        self._tell(f"would update node {node}: {_describe(change)}")
+        """See the protocol. What the node has found is left in its Extra all the same: it acts on
+        nothing, and tells ``status`` and ``nodes`` what would have been done.
+        """
+        if change.extra is not None:
+            self._slurm.update_node(node, NodeChange(extra=change.extra))
+        rest = replace(change, extra=None)
+        if rest != NodeChange():
+            self._tell(f"would update node {node}: {_describe(rest)}")
 
 
 def _describe(change: JobChange | NodeChange) -> str:

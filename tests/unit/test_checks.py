@@ -324,8 +324,9 @@ def test_an_observer_tells_and_changes_nothing(node: Node) -> None:
     label = node.run_job()
     node.record(LOST)
     assert not node.end_job(label)
-    assert {"update_node", "requeue_and_hold"}.isdisjoint(node.slurm.calls)
-    assert any("would update node n1" in line for line in node.said)
+    assert "requeue_and_hold" not in node.slurm.calls
+    assert (node.reason, node.slurm.peek_node("n1").flags) == ("", set())
+    assert any("would update node n1: drain=" in line for line in node.said)
 
 
 def test_a_broken_rule_file_of_the_site_is_an_error_with_its_name(

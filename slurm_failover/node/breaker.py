@@ -1,0 +1,124 @@
+"""Ask the circuit breaker before a drain: note the fault, look at all notes, wait for one's turn.
+
+The note comes first, so that of many nodes that ask at once the one too many knows. What may not be
+done now is not forgotten: the node's look is made again until it may.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING
+from zlib import crc32
+
+from slurm_failover.breaker import (
+    FaultNote,
+    Trip,
+    add_note,
+    due,
+    read_breaker,
+    read_notes,
+    write_notes,
+)
+from slurm_failover.model import Scope
+from slurm_failover.slurm.client import NodeChange
+
+if TYPE_CHECKING:
+    from slurm_failover.model import JobFacts, Judgement, NodeFacts
+    from slurm_failover.settings.protection import BreakerSettings
+    from slurm_failover.slurm.client import Slurm
+
+LONGEST_TURN = 10.0
+"""Seconds that a hook waits for its turn; where it takes longer the next look drains."""
+
+
+@dataclass(frozen=True, slots=True)
+class Answer:
+    """``facts`` are the node's, with its note in them. ``waits`` says why it may not be drained
+    now, as a clause; empty if it may. ``opened`` is the trip that this very note caused.
+    """
+
+    facts: NodeFacts
+    waits: str = ""
+    opened: Trip | None = None
+
+
+class Gate:
+    """Asks for one node, with the site's settings."""
+
+    def __init__(
+        self,
+        slurm: Slurm,
+        node: str,
+        site: BreakerSettings,
+        pause: Callable[[float], None] = time.sleep,
+    ) -> None:
+        self._slurm = slurm
+        self._node = node
+        self._site = site
+        self._pause = pause
+
+    def ask(self, facts: NodeFacts, new: FaultNote) -> Answer:
+        """May this node drain, and stop jobs, for a fault? Raises SlurmError."""
+        before = read_notes(self._node, facts.extra)
+        notes = add_note(before, replace(new, waits=True), self._site.window)
+        own = next(note for note in notes if note.code == new.code and note.waits)
+        noted = write_notes(facts.extra, notes, new.time)
+        if noted != facts.extra:
+            self._slurm.update_node(self._node, NodeChange(extra=noted))
+        facts = replace(facts, extra=noted)
+        answer = self._look(facts, own, own not in before)
+        left = self._turn - time.time()
+        if answer.waits or left <= 0:
+            return answer
+        if left > LONGEST_TURN:
+            return replace(answer, waits=f"other drains go first, {self._site.pace} s apart")
+        self._pause(left)
+        return self._look(facts, own, own not in before)
+
+    def _look(self, facts: NodeFacts, own: FaultNote, is_new: bool) -> Answer:
+        """What stands against the drain now, by all nodes' notes; and when its turn is."""
+        now = time.time()
+        nodes = {node.name: node for node in self._slurm.nodes()}
+        nodes[self._node] = replace(nodes.get(self._node, facts), extra=facts.extra)
+        breaker = read_breaker(list(nodes.values()), self._site, now)
+        self._turn = due(breaker.notes, own, self._site.pace, self._site.at_once)
+        trip = breaker.against([job for job, _ in own.attempts])
+        if trip is not None:
+            caused = is_new and trip.opener == self._node and trip.since == own.time
+            return Answer(nodes[self._node], _words(trip), trip if caused else None)
+        return Answer(nodes[self._node])
+
+
+def note_fault(node: str, fault: Judgement, hit: Iterable[JobFacts], sysfs: str) -> FaultNote:
+    """The note of a fault that hit these jobs."""
+    jobs = list(hit)
+    of_gpu = fault.root is not None and fault.root.scope in (Scope.GPU, Scope.FABRIC)
+    return FaultNote(
+        node=node,
+        time=round(time.time(), 3),
+        code=fault.root.rule if fault.root else "unknown",
+        because=fault.because,
+        driver=read_driver(sysfs) if of_gpu else "",
+        attempts=tuple(sorted((job.job_id, round(job.start)) for job in jobs)),
+        who=tuple(sorted({_token(job.user) for job in jobs if job.user})),
+    )
+
+
+def read_driver(sysfs: str) -> str:
+    """The version of NVIDIA's kernel driver, from sysfs; empty where there is none."""
+    try:
+        with open(f"{sysfs}/module/nvidia/version", encoding="ascii") as file:  # noqa: PTH123
+            return file.read(64).strip()
+    except (OSError, ValueError):
+        return ""
+
+
+def _token(user: str) -> str:
+    """Tells two users apart without naming them: everyone may read a node's Extra."""
+    return f"{crc32(user.encode()):08x}"
+
+
+def _words(trip: Trip) -> str:
+    return f"the circuit breaker is open: {trip.because}"
