@@ -16,12 +16,14 @@ from slurm_failover.settings.tables import DEFAULT_PATH
 COMMANDS = {
     "classify": "slurm_failover.commands.classify",
     "explain": "slurm_failover.commands.explain",
+    "install": "slurm_failover.commands.install",
     "logs": "slurm_failover.commands.logs",
     "nodes": "slurm_failover.commands.nodes",
     "reconcile": "slurm_failover.commands.reconcile",
     "replay": "slurm_failover.commands.replay",
     "resume": "slurm_failover.commands.resume",
     "status": "slurm_failover.commands.status",
+    "uninstall": "slurm_failover.commands.uninstall",
 }
 
 

@@ -33,5 +33,9 @@ class WrongUser(FailoverError):
     """Someone runs a command that is another user's to run; the text says whose."""
 
 
+class InstallError(FailoverError):
+    """Slurm's configuration can not be changed as it is; the text names the file and the remedy."""
+
+
 class SourceUnreadable(FailoverError):
     """Evidence could not be read. The verdict is "unknown", never "healthy" and never "faulty"."""

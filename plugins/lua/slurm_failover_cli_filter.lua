@@ -46,4 +46,15 @@ function M.pre_submit(options, offset)
 	return slurm.ERROR
 end
 
+--- Let the function of a site's whole script be followed by ours, in one line at its end:
+-- `join(_G)`.
+function M.join(script)
+	local theirs = script.slurm_cli_pre_submit
+	function script.slurm_cli_pre_submit(options, offset)
+		local status = theirs(options, offset)
+		if status ~= nil and status ~= slurm.SUCCESS then return status end
+		return M.pre_submit(options, offset)
+	end
+end
+
 return M

@@ -177,4 +177,20 @@ function M.modify(job_desc, job_rec, part_list, modify_uid)
 	return answer(judge_change, job_desc, job_rec, part_list)
 end
 
+-- A function of a site's script, followed by ours: what the site refuses never reaches us.
+local function followed(theirs, ours)
+	return function(...)
+		local status = theirs(...)
+		if status ~= nil and status ~= slurm.SUCCESS then return status end
+		return ours(...)
+	end
+end
+
+--- Let both functions of a site's whole script be followed by ours, in one line at its end:
+-- `join(_G)`.
+function M.join(script)
+	script.slurm_job_submit = followed(script.slurm_job_submit, M.submit)
+	script.slurm_job_modify = followed(script.slurm_job_modify, M.modify)
+end
+
 return M
