@@ -2,8 +2,4 @@
 # Slurm's PrologSlurmctld: SlurmUser, on the controller, at the start of an allocation.
 # Records the attempt of a flagged job; for any other job it costs this shell and nothing more.
 [ -n "${SPANK_FAILOVER-}" ] || case "${SLURM_JOB_COMMENT-}" in *failover*) ;; *) exit 0 ;; esac
-export PATH=/usr/sbin:/usr/bin:/sbin:/bin LC_ALL=C
-umask 077
-home=${0%/share/slurm-failover/*}
-timeout -k 5 45 "$home"/bin/python3 -I -S "$home"/lib/python3*/site-packages/slurm_failover/hooks.py prolog_slurmctld
-exit 0
+exec "${0%/share/slurm-failover/*}/share/slurm-failover/hand_in.sh" prolog_slurmctld

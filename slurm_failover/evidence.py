@@ -11,7 +11,7 @@ from math import isfinite
 from typing import Any
 
 from slurm_failover import embed
-from slurm_failover.model import Evidence, JobCause
+from slurm_failover.model import Evidence, JobCause, NodeFacts
 from slurm_failover.record import tidy
 
 VERSION = 1
@@ -20,6 +20,14 @@ KEEP_FOR = 86400.0
 KEEP_AT_MOST = 16
 SAME_ATTEMPT = 2.0
 """Seconds by which two readings of one attempt's start may differ."""
+
+REASON_PREFIX = "slurm-failover: "
+"""How the Reason of every drain of ours begins."""
+
+
+def is_drained_by_us(facts: NodeFacts) -> bool:
+    """Whether the node is out of service by a verdict of ours."""
+    return facts.has("DRAIN") and facts.reason.startswith(REASON_PREFIX)
 
 
 def read_evidence(node: str, extra: str) -> list[Evidence]:

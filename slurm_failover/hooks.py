@@ -69,16 +69,18 @@ def _epilog(settings: Settings, say: Say) -> bool:
 
 
 def _prolog_slurmctld(settings: Settings, say: Say) -> bool:
-    from slurm_failover.controller.work import note_start
-
-    note_start(os.environ, settings, say)
-    return False
+    return _serve_hook("prolog_slurmctld", settings, say)
 
 
 def _epilog_slurmctld(settings: Settings, say: Say) -> bool:
-    from slurm_failover.controller.work import note_end
+    return _serve_hook("epilog_slurmctld", settings, say)
 
-    if note_end(os.environ, settings, say):
+
+def _serve_hook(kind: str, settings: Settings, say: Say) -> bool:
+    from slurm_failover.controller.arrivals import Kind
+    from slurm_failover.controller.work import serve_hook
+
+    if serve_hook(Kind(kind), os.environ, settings, say):
         from slurm_failover.detach import start_detached
 
         start_detached("decide")

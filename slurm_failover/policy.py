@@ -41,6 +41,7 @@ class Ending(StrEnum):
     FAILED = "failed"
     STOPPED_BY_NODE = "stopped by its node"
     NODE_LOST = "node lost"
+    SENT_BACK = "sent back by a node"
     LEFT_ALONE = "left alone"
 
 
@@ -74,12 +75,14 @@ def read_ending(
     stopped_by_node: bool = False,
     attempt_nodes: str | None = None,
     limits: Limits = ANYWHERE,
+    sent_back: bool = False,
 ) -> tuple[Ending, str]:
     """How the attempt ended, with a sentence for the ends that are left alone.
 
     To be asked while the job is COMPLETING. ``stopped_by_node`` says that a node of ours requeued
     and held it; ``attempt_nodes`` are the nodes of this attempt, for the case that Slurm still
-    shows the failed node of an earlier one.
+    shows the failed node of an earlier one; ``sent_back`` says that a node of the attempt is out of
+    service by our own verdict, so that its Prolog let nothing start.
     """
     refusal = refuse_job(job, limits)
     if refusal:
@@ -92,6 +95,8 @@ def read_ending(
     if job.has("PENDING") and job.failed_node and job.failed_node in NodeSet(nodes):
         # Slurm requeues after a lost node without a hold, so this one is someone's own.
         return (Ending.LEFT_ALONE, "it is held") if job.held else (Ending.NODE_LOST, "")
+    if job.has("PENDING") and sent_back:
+        return Ending.SENT_BACK, ""
     state = next(iter(sorted(job.states - {"COMPLETING"})), "unknown")
     return Ending.LEFT_ALONE, f"it ended as {state}, which is not a failure of its own"
 

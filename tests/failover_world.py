@@ -17,10 +17,12 @@ from fake_slurmctld import FakeSlurm
 
 from slurm_failover.controller import decider as decider_module
 from slurm_failover.controller import endings as endings_module
+from slurm_failover.controller import serving as serving_module
+from slurm_failover.controller.arrivals import Arrival, Kind, Queue
 from slurm_failover.controller.decider import Decider
-from slurm_failover.controller.endings import hold_end, record_start
 from slurm_failover.controller.notes import Notes
 from slurm_failover.controller.placement import Placement
+from slurm_failover.controller.serving import Server
 from slurm_failover.controller.work import take_up
 from slurm_failover.errors import FailoverError, SlurmUnavailable
 from slurm_failover.model import Event, FaultClass, JobCause, Judgement, Limits, NodeAction, Scope
@@ -86,6 +88,9 @@ class Clock:
     def time(self) -> float:
         return float(self._slurm.clock)
 
+    def monotonic(self) -> float:
+        return float(self._slurm.clock)
+
 
 def judgement(cause: JobCause, node: NodeAction = NodeAction.NONE) -> Judgement:
     """What a node's look may come to."""
@@ -119,31 +124,28 @@ class House:
         """A process of ours, with its wire to Slurm and Slurm's clock; it may be killed."""
         clock = Clock(self.slurm)
         with contextlib.ExitStack() as stack:
-            for module in (decider_module, endings_module, respond_module):
+            for module in (decider_module, endings_module, respond_module, serving_module):
                 stack.enter_context(mock.patch.object(module, "time", clock))
             stack.enter_context(contextlib.suppress(Killed, FailoverError))
             yield Troubled(self.slurm, trouble or Trouble(), self)
 
     def start_hook(self, label: str, trouble: Trouble | None = None) -> None:
         """PrologSlurmctld of a job that starts."""
-        with self.process(trouble) as slurm:
-            record_start(slurm, self.limits, label, None, self.story.append)
+        self._serve(Arrival(Kind.START, label), trouble)
 
     def end_hook(
         self, label: str, start: float, nodes: str, trouble: Trouble | None = None
     ) -> None:
         """EpilogSlurmctld of an attempt that ended on ``nodes``."""
+        self._serve(Arrival(Kind.END, label, start, nodes), trouble)
+
+    def _serve(self, arrival: Arrival, trouble: Trouble | None) -> None:
+        """A hook that is alone: it hands in its arrival, and nobody looks again where it dies."""
+        queue = Queue(self.notes.queue)
         with self.process(trouble) as slurm:
-            hold_end(
-                slurm,
-                self.notes,
-                self.limits,
-                label,
-                nodes=nodes,
-                start=start,
-                option=None,
-                say=self.story.append,
-            )
+            queue.add(arrival)
+            Server(slurm, self.notes, self.limits, self.story.append).serve(queue)
+        queue.remove(arrival)
 
     def node_epilog(
         self, label: str, start: float, node: str, found: Judgement, trouble: Trouble | None = None

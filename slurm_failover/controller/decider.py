@@ -17,12 +17,14 @@ from slurm_failover.controller.notes import Note, Notes
 from slurm_failover.controller.placement import Placement
 from slurm_failover.errors import FailoverError, RecordError, SlurmError, SlurmUnavailable
 from slurm_failover.model import JobFacts, Limits, NodeFacts
-from slurm_failover.policy import Action, decide
+from slurm_failover.policy import Action, Ending, decide
 from slurm_failover.record import Record, Step, read_record
-from slurm_failover.slurm.client import Slurm
+from slurm_failover.slurm.client import JobChange, Slurm
 
 FIRST_PAUSE = 0.1
 LONGEST_PAUSE = 3.0
+FRESH = 3.0
+"""Seconds for which a decider trusts that the controller whose hook started it still acts."""
 
 
 class Decider:
@@ -37,7 +39,15 @@ class Decider:
         placement: Placement,
         wait_for_nodes: float,
         say: Say,
+        catch_up: Callable[[], bool] = lambda: False,
+        is_standby: Callable[[], bool] = lambda: False,
     ) -> None:
+        """``catch_up`` serves what hooks left behind and says whether anything is left;
+        ``is_standby`` says whether another controller acts now, so that this one must not.
+        """
+        self._catch_up = catch_up
+        self._is_standby = is_standby
+        self._began = time.monotonic()
         self._slurm = slurm
         self._notes = notes
         self._limits = limits
@@ -48,24 +58,48 @@ class Decider:
     def run(self, pause: Callable[[float], None] = time.sleep) -> None:
         """Serve the notes until none is left; at most one process does so at any time.
 
-        One more may wait behind it: that one sees the notes that came too late for the first.
+        A note that comes too late for this process is seen by the look after its lock is let go;
+        whoever leaves one before that finds the lock taken, and need not start another.
         """
-        with files.locked(self._notes.lock("next"), 0) as first_in_line:
-            if not first_in_line:
-                return
-            with files.locked(self._notes.lock("decider"), self._wait_for_nodes) as alone:
-                if alone:
-                    self._serve(pause)
+        unfinished = True
+        while unfinished and self._is_anything_left():
+            with files.locked(self._notes.lock("decider"), 0) as alone:
+                unfinished = alone and self._serve(pause)
 
-    def _serve(self, pause: Callable[[float], None]) -> None:
-        length = FIRST_PAUSE
-        while waiting := self._notes.read():
-            moved = self._round(waiting)
-            length = FIRST_PAUSE if moved else min(length * 1.5, LONGEST_PAUSE)
+    def _is_anything_left(self) -> bool:
+        left = self._catch_up()
+        return left or bool(self._notes.read())
+
+    def _serve(self, pause: Callable[[float], None]) -> bool:
+        """False where it gives up with work left, which the next hook or reconcile takes up."""
+        length, moved_at = FIRST_PAUSE, time.monotonic()
+        while self._is_anything_left():
+            if self._must_stop(moved_at):
+                return False
+            if self._round(self._notes.read()):
+                length, moved_at = FIRST_PAUSE, time.monotonic()
+            else:
+                length = min(length * 1.5, LONGEST_PAUSE)
             pause(length * random.uniform(0.7, 1.3))  # noqa: S311 - jitter, not a secret
+        return True
+
+    def _must_stop(self, moved_at: float) -> bool:
+        if self._is_superseded():
+            self._say("another controller acts for Slurm now, and decides")
+            return True
+        # Every job has its end by then, so it is Slurm that does not let us go on.
+        if time.monotonic() - moved_at > 2 * self._wait_for_nodes:
+            self._say(f"nothing moved for {2 * self._wait_for_nodes:.0f} s, reconcile takes it up")
+            return True
+        return False
+
+    def _is_superseded(self) -> bool:
+        return time.monotonic() - self._began > FRESH and self._is_standby()
 
     def _round(self, waiting: list[Note]) -> bool:
-        """One round over all notes. True if any job came a step further."""
+        """One round over all notes. True if any job came to its end."""
+        if not waiting:
+            return False
         try:
             jobs = {job.job_id: job for job in self._slurm.jobs([note.label for note in waiting])}
             ready = [note for note in waiting if self._is_ready(note, jobs)]
@@ -73,9 +107,8 @@ class Decider:
         except SlurmUnavailable as error:
             self._say(f"Slurm does not answer, the decision waits: {error}")
             return False
-        for note in ready:
-            self._attend(note, jobs.get(note.job_id), nodes)
-        return bool(ready)
+        served = [self._attend(note, jobs.get(note.job_id), nodes) for note in ready]
+        return any(served)
 
     def _is_ready(self, note: Note, jobs: dict[int, JobFacts]) -> bool:
         """Whether the nodes of the job, and of its components, are done or have had their time."""
@@ -88,19 +121,27 @@ class Decider:
         names = lifecycle.merge_nodes(*map(_read_attempt_nodes, jobs))
         return {node.name: node for node in self._slurm.nodes(names)} if names else {}
 
-    def _attend(self, note: Note, job: JobFacts | None, nodes: dict[str, NodeFacts]) -> None:
-        """Bring one job a step further; its trouble is not the others'."""
+    def _attend(self, note: Note, job: JobFacts | None, nodes: dict[str, NodeFacts]) -> bool:
+        """Bring one job a step further, and say whether that was the last; its trouble is not the
+        others'.
+        """
+        if self._is_superseded():
+            return False
         try:
-            if job is None or self._advance(note, job, nodes):
-                self._notes.remove(note)
+            if job is not None and not self._advance(note, job, nodes):
+                return False
         except SlurmUnavailable as error:
             self._say(f"job {note.label}: Slurm does not answer, trying again: {error}")
+            return False
         except FailoverError as error:
             self._say(f"job {note.label} stays as it is: {error}")
-            self._notes.remove(note)
+        self._notes.remove(note)
+        return True
 
     def _advance(self, note: Note, job: JobFacts, nodes: dict[str, NodeFacts]) -> bool:
         """True when nothing is left to do for this note."""
+        if note.ending is Ending.SENT_BACK:
+            return self._hasten(job)
         record = read_record(job.admin_comment)
         if record is not None and record.attempt.start > note.start:
             return True
@@ -118,6 +159,15 @@ class Decider:
             finish_hold(self._slurm, job, note)
             return True
         return False
+
+    def _hasten(self, job: JobFacts) -> bool:
+        """Lift the start delay of a job that a node sent back before its program could begin."""
+        if job.has("COMPLETING"):
+            return False
+        if job.has("PENDING") and not job.held:
+            self._slurm.update_job(job.label, JobChange(start_now=True))
+            self._say(f"job {job.label} was sent back by a node, and may start elsewhere at once")
+        return True
 
     def _decide(self, job: JobFacts, record: Record, nodes: dict[str, NodeFacts]) -> bool:
         taken_over = _whose_hold(job, record) if job.held else "the job was released"

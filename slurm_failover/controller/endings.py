@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import replace
 
 from slurm_failover import lifecycle
+from slurm_failover.controller.arrivals import Arrival
 from slurm_failover.controller.notes import Note, Notes
-from slurm_failover.evidence import choose, read_evidence
-from slurm_failover.model import JobFacts, Limits
+from slurm_failover.evidence import choose, is_drained_by_us, read_evidence
+from slurm_failover.model import JobFacts, Limits, NodeFacts
 from slurm_failover.optin import has_wish, read_opt_in
 from slurm_failover.policy import Ending, describe_end, read_ending, retry_limit
 from slurm_failover.record import (
@@ -25,18 +26,12 @@ from slurm_failover.slurm.client import JobChange, Slurm
 Say = Callable[[str], None]
 
 
-def record_start(
-    slurm: Slurm, limits: Limits, job_id: str, option: str | None, say: Say, *, nodes: str = ""
-) -> None:
-    """Record that an attempt of a flagged job starts; an unflagged job is left as it is.
-
-    ``option`` is the value of ``sbatch --failover`` where it was used. ``nodes`` are the attempt's,
-    where Slurm shows those of one component only.
-    """
-    job = slurm.job(job_id)
-    job = replace(job, nodes=nodes or job.nodes)
-    wish = read_opt_in(job.comment, option)
-    if wish is None:
+def record_start(slurm: Slurm, limits: Limits, shown: JobFacts, arrival: Arrival, say: Say) -> None:
+    """Record that an attempt of a flagged job starts; an unflagged job is left as it is."""
+    job = replace(shown, nodes=arrival.nodes or shown.nodes)
+    wish = read_opt_in(job.comment, arrival.option)
+    # A hook that was served late: the attempt has ended, and its end brings all that is needed.
+    if wish is None or job.has("PENDING", "COMPLETING"):
         return
     refusal = refuse_wish(wish, job, limits)
     if refusal:
@@ -54,42 +49,42 @@ def hold_end(
     slurm: Slurm,
     notes: Notes,
     limits: Limits,
-    job_id: str,
+    shown: JobFacts,
+    arrival: Arrival,
     *,
-    nodes: str,
-    start: float,
-    option: str | None,
+    nodes: Sequence[NodeFacts],
     say: Say,
-) -> bool:
-    """Hold a flagged job that ended by a failure, and record it. True if a decision is due.
+) -> None:
+    """Hold a flagged job that ended by a failure, record it, and leave a note for the decider.
 
-    ``nodes`` and ``start`` (seconds since the epoch) are the attempt's own: of a completing job
-    Slurm shows only the nodes that have not finished, and of a requeued array task another start
-    (seen on 24.11.5). Running it twice for one end changes nothing the second time.
+    ``nodes`` are those of the attempt that a pending job may have been stopped by. Done twice for
+    one end, it changes nothing the second time.
     """
-    now = slurm.job(job_id)
-    wish = read_opt_in(now.comment, option)
+    wish = read_opt_in(shown.comment, arrival.option)
     if wish is None or wish.problem:
-        return False
-    job = replace(now, nodes=nodes or now.nodes, start=start or now.start)
+        return
+    job = replace(shown, nodes=arrival.nodes or shown.nodes, start=arrival.start or shown.start)
     old = read_record(job.admin_comment)
     record = lifecycle.start_attempt(job, old, retry_limit(wish, limits))
     if not lifecycle.is_running(record):
-        return lifecycle.is_unfinished(record)
-    stopped = _stopped_by_node(slurm, job, record)
-    ending, why = read_ending(job, stopped, record.attempt.nodes, limits)
+        if lifecycle.is_unfinished(record):
+            notes.add(Note(job.job_id, job.label, Ending.STOPPED_BY_NODE, record))
+        return
+    ending, why = _read_ending(job, record, nodes, limits)
     if ending is Ending.LEFT_ALONE:
         say(f"job {job.label} is left alone: {why}")
-        return False
-    held = lifecycle.hold(record, job, ending, time.time())
-    note = Note(job.job_id, job.label, ending, held)
+        return
+    note = Note(job.job_id, job.label, ending, lifecycle.hold(record, job, ending, time.time()))
     notes.add(note)
+    if ending is Ending.SENT_BACK:
+        return
     finish_hold(slurm, job, note)
     say(f"job {job.label} is held as failoverinprogress: {describe_end(job, ending)}")
-    return True
 
 
-def find_missed_end(slurm: Slurm, limits: Limits, job: JobFacts, record: Record) -> Note | None:
+def find_missed_end(
+    limits: Limits, job: JobFacts, record: Record, nodes: Sequence[NodeFacts]
+) -> Note | None:
     """A note for an end of which EpilogSlurmctld died before it left one; None if there is none.
 
     ``record`` still shows the attempt as running. A job whose owner took the wish back meanwhile is
@@ -98,9 +93,8 @@ def find_missed_end(slurm: Slurm, limits: Limits, job: JobFacts, record: Record)
     if job.has("COMPLETING", "RUNNING") or not has_wish(job.comment):
         return None
     ended = replace(job, start=record.attempt.start)
-    stopped = _stopped_by_node(slurm, ended, record)
-    ending, _ = read_ending(ended, stopped, record.attempt.nodes, limits)
-    if ending is Ending.LEFT_ALONE:
+    ending, _ = _read_ending(ended, record, nodes, limits)
+    if ending in (Ending.LEFT_ALONE, Ending.SENT_BACK):
         return None
     return Note(job.job_id, job.label, ending, lifecycle.hold(record, job, ending, time.time()))
 
@@ -122,14 +116,31 @@ def write_both(job: JobFacts, record: Record) -> JobChange:
     )
 
 
-def _stopped_by_node(slurm: Slurm, job: JobFacts, record: Record) -> bool:
+def _read_ending(
+    job: JobFacts, record: Record, nodes: Iterable[NodeFacts], limits: Limits
+) -> tuple[Ending, str]:
+    """How the attempt ended, by the job and, where it waits again, by its nodes."""
+    stopped = sent_back = False
+    if job.has("PENDING"):
+        mine = set(lifecycle.expand(record.attempt.nodes))
+        heard = [node for node in nodes if node.name in mine]
+        stopped = job.held and _stopped_by_node(job, heard)
+        # No program of the job has run where a Prolog refused: its node is drained, and says why.
+        sent_back = not job.held and any(map(is_drained_by_us, heard))
+    return read_ending(
+        job,
+        attempt_nodes=record.attempt.nodes,
+        limits=limits,
+        stopped_by_node=stopped,
+        sent_back=sent_back,
+    )
+
+
+def _stopped_by_node(job: JobFacts, nodes: Iterable[NodeFacts]) -> bool:
     """Whether a node of the attempt wrote that it requeued and held the job."""
-    if not (job.has("PENDING") and job.held):
-        return False
-    ids = job.components or (job.job_id,)
     return any(
         entry.requeued
-        for node in slurm.nodes(record.attempt.nodes)
-        for job_id in ids
+        for node in nodes
+        for job_id in job.components or (job.job_id,)
         for entry in choose(read_evidence(node.name, node.extra), job_id, job.start)
     )

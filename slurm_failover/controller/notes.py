@@ -49,6 +49,7 @@ class Notes:
         self._state = state_directory
         self._folder = f"{state_directory}/controller"
         self._waiting = f"{self._folder}/waiting"
+        self.queue = f"{self._folder}/queue"
 
     def open(self) -> None:
         """Create the folders. Raises WrongUser for any user but their owner, root included: what

@@ -2,55 +2,40 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
+from functools import partial
 
+from slurm_failover import files
+from slurm_failover.controller.arrivals import Kind, Queue, from_environment
 from slurm_failover.controller.decider import Decider
-from slurm_failover.controller.endings import find_missed_end, hold_end, record_start
+from slurm_failover.controller.endings import find_missed_end
 from slurm_failover.controller.notes import Note, Notes
 from slurm_failover.controller.placement import Placement
-from slurm_failover.errors import RecordError
-from slurm_failover.lifecycle import is_running, is_unfinished
-from slurm_failover.model import JobFacts, Limits
+from slurm_failover.controller.serving import Server
+from slurm_failover.errors import RecordError, SlurmUnavailable
+from slurm_failover.lifecycle import is_running, is_unfinished, merge_nodes
+from slurm_failover.model import JobFacts, Limits, NodeFacts
 from slurm_failover.policy import Ending
 from slurm_failover.record import Record, read_record
 from slurm_failover.settings.limits import read_limits
 from slurm_failover.settings.tables import Settings
 from slurm_failover.slurm.client import Slurm
 from slurm_failover.slurm.connect import connect
+from slurm_failover.slurm.standby import Standby
 
 Environment = Mapping[str, str]
 Say = Callable[[str], None]
 
 
-def note_start(environment: Environment, settings: Settings, say: Say) -> None:
-    """PrologSlurmctld: record the attempt of a flagged job."""
-    if _is_led(environment):
-        return
-    job_id, option = environment["SLURM_JOB_ID"], environment.get("SPANK_FAILOVER")
-    record_start(
-        connect(settings, say),
-        read_limits(settings),
-        job_id,
-        nodes=_nodes(environment),
-        option=option,
-        say=say,
-    )
-
-
-def note_end(environment: Environment, settings: Settings, say: Say) -> bool:
-    """EpilogSlurmctld: hold a flagged job that failed. True if a decision is due."""
-    if _is_led(environment):
-        return False
-    return hold_end(
-        connect(settings, say),
-        _open_notes(settings),
-        read_limits(settings),
-        environment["SLURM_JOB_ID"],
-        nodes=_nodes(environment),
-        start=float(environment.get("SLURM_JOB_START_TIME", 0)),
-        option=environment.get("SPANK_FAILOVER"),
-        say=say,
-    )
+def serve_hook(kind: Kind, environment: Environment, settings: Settings, say: Say) -> bool:
+    """PrologSlurmctld and EpilogSlurmctld, in their turn: hand in what Slurm told, and serve all
+    that waits. True if a decider should be started.
+    """
+    notes = _open_notes(settings)
+    queue = Queue(environment.get("FAILOVER_QUEUE") or notes.queue)
+    queue.add(from_environment(kind, environment))
+    _serve(Server(connect(settings, say), notes, read_limits(settings), say), queue, say)
+    return _is_decider_due(notes, queue)
 
 
 def decide_waiting(settings: Settings, say: Say) -> None:
@@ -59,9 +44,16 @@ def decide_waiting(settings: Settings, say: Say) -> None:
 
 
 def reconcile(settings: Settings, say: Say) -> int:
-    """Take up every job whose record calls for something, and serve it. How many there were."""
+    """Take up every job whose record calls for something, and serve it. How many there were.
+
+    On a controller that is on standby there is nothing to do: the one that acts does it.
+    """
+    slurm = connect(settings, say)
+    if Standby(slurm).is_known():
+        say("this controller is on standby")
+        return 0
     notes = _open_notes(settings)
-    take_up(connect(settings, say), notes, read_limits(settings), say)
+    take_up(slurm, notes, read_limits(settings), say)
     waiting = len(notes.read())
     _decider(settings, notes, say).run()
     return waiting
@@ -69,33 +61,34 @@ def reconcile(settings: Settings, say: Say) -> int:
 
 def take_up(slurm: Slurm, notes: Notes, limits: Limits, say: Say) -> None:
     """Leave a note for every job whose handling was interrupted, wherever that was."""
-    for job in slurm.jobs():
-        note = _find_unfinished(slurm, limits, job, say)
+    found = [(job, _read_record(job, say)) for job in slurm.jobs() if not job.is_led]
+    recorded = [(job, record) for job, record in found if record is not None]
+    missed = [(job, record) for job, record in recorded if is_running(record)]
+    names = merge_nodes(*(r.attempt.nodes for job, r in missed if job.has("PENDING")))
+    nodes = slurm.nodes(names) if names else []
+    for job, record in recorded:
+        note = _find_unfinished(limits, job, record, nodes)
         if note is not None:
             notes.add(note)
 
 
-def _is_led(environment: Environment) -> bool:
-    """Whether this is a later component of a heterogeneous job: what is done to its leader, Slurm
-    does to all (seen on 24.11.5).
+def _is_decider_due(notes: Notes, queue: Queue) -> bool:
+    """Whether something waits that no live decider will see: it looks again after it let go of its
+    lock, so it sees all that was there when the lock was found taken.
     """
-    return environment.get("SLURM_HET_JOB_OFFSET", "0") != "0"
+    if not (notes.read() or queue.read()):
+        return False
+    with files.locked(notes.lock("decider"), 0) as free:
+        return free
 
 
-def _nodes(environment: Environment) -> str:
-    """The attempt's nodes, those of all components of a heterogeneous job."""
-    alone = environment.get("SLURM_JOB_NODELIST", "")
-    return environment.get("SLURM_HET_JOB_NODELIST") or alone
-
-
-def _find_unfinished(slurm: Slurm, limits: Limits, job: JobFacts, say: Say) -> Note | None:
+def _find_unfinished(
+    limits: Limits, job: JobFacts, record: Record, nodes: Sequence[NodeFacts]
+) -> Note | None:
     """A note for a job whose handling was interrupted, before or after its record was written."""
-    record = None if job.is_led else _read_record(job, say)
-    if record is None:
-        return None
     if job.has("PENDING") and is_unfinished(record):
         return Note(job.job_id, job.label, Ending.STOPPED_BY_NODE, record)
-    return find_missed_end(slurm, limits, job, record) if is_running(record) else None
+    return find_missed_end(limits, job, record, nodes) if is_running(record) else None
 
 
 def _read_record(job: JobFacts, say: Say) -> Record | None:
@@ -107,15 +100,33 @@ def _read_record(job: JobFacts, say: Say) -> Record | None:
 
 
 def _decider(settings: Settings, notes: Notes, say: Say) -> Decider:
-    priority = settings.priority
+    priority, slurm, limits = settings.priority, connect(settings, say), read_limits(settings)
     return Decider(
-        connect(settings, say),
+        slurm,
         notes,
-        limits=read_limits(settings),
+        limits=limits,
         placement=Placement(priority.method, priority.nice, priority.qos),
         wait_for_nodes=settings.failover.wait_for_nodes,
         say=say,
+        catch_up=partial(_catch_up, Server(slurm, notes, limits, say), Queue(notes.queue), say),
+        is_standby=Standby(slurm).is_known,
     )
+
+
+def _catch_up(server: Server, queue: Queue, say: Say) -> bool:
+    """Serve what hooks had to leave behind; whether anything is left. A live hook goes first."""
+    if queue.read():
+        with files.locked(queue.lock, 0) as in_turn:
+            if in_turn:
+                _serve(server, queue, say)
+    return bool(queue.read())
+
+
+def _serve(server: Server, queue: Queue, say: Say) -> None:
+    try:
+        server.serve(queue)
+    except SlurmUnavailable as error:
+        say(f"Slurm does not answer, what its hooks handed in waits: {error}")
 
 
 def _open_notes(settings: Settings) -> Notes:

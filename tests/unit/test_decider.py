@@ -312,7 +312,7 @@ def test_one_decider_at_a_time(story: Story) -> None:
     label = story.start()
     story.fail(label)
     story.complete(label)
-    with files.locked(story.house.notes.lock("next"), 0):
+    with files.locked(story.house.notes.lock("decider"), 0):
         story.house.decide()
     assert story.record(label).step is Step.HELD
     story.house.decide()

@@ -1,0 +1,18 @@
+#!/bin/sh
+# hand_in.sh prolog_slurmctld|epilog_slurmctld: SlurmUser, on the controller, for a flagged job. Leaves
+# what Slurm told in the queue, and waits in line: one hook at a time serves all that wait, so that a
+# thousand at once need one interpreter. Never fails: Slurm would requeue a job that starts.
+[ "${SLURM_HET_JOB_OFFSET:-0}" = 0 ] || exit 0 # what is done to the leader, Slurm does to all
+export PATH=/usr/sbin:/usr/bin:/sbin:/bin LC_ALL=C
+umask 077
+serve=${0%/hand_in.sh}/serve.sh
+set_to='s/^[[:space:]]*directory[[:space:]]*=[[:space:]]*["'\'']\([^"'\'']*\).*/\1/p'
+state=$(sed -n "/^\[state\]/,/^\[/$set_to" /etc/slurm-failover/settings.toml 2>/dev/null)
+queue=${state:-/var/lib/slurm-failover}/controller/queue
+mkdir -p "$queue" 2>/dev/null
+[ -O "$queue" ] || exec "$serve" "$1" "$0" # it says whose the folder should be
+entry=$queue/$1.$SLURM_JOB_ID.${SLURM_JOB_START_TIME:-0}
+nodes=${SLURM_HET_JOB_NODELIST:-$SLURM_JOB_NODELIST}
+printf '%s\n' "$nodes" "${SPANK_FAILOVER+=$SPANK_FAILOVER}" >"$entry.new" && mv "$entry.new" "$entry"
+FAILOVER_QUEUE=$queue flock -w 40 "$queue.lock" "$serve" "$1" "$entry"
+exit 0

@@ -1,0 +1,101 @@
+"""What the controller's hooks hand in: attempts that start or end, as files that outlive the hook.
+
+hand_in.sh writes an entry and waits for its turn; whoever is first in line serves all that wait.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping
+from dataclasses import dataclass
+from enum import StrEnum
+
+from slurm_failover import files
+
+
+class Kind(StrEnum):
+    """What happened to the attempt: the hook that Slurm calls for it."""
+
+    START = "prolog_slurmctld"
+    END = "epilog_slurmctld"
+
+
+@dataclass(frozen=True, slots=True)
+class Arrival:
+    """An attempt that starts or ends, as Slurm told the hook.
+
+    ``nodes`` and ``start`` (seconds since the epoch) are the attempt's own: of a completing job
+    Slurm shows only the nodes that have not finished, and of a requeued array task another start
+    (seen on 24.11.5). ``option`` is the value of ``sbatch --failover`` where that was used.
+    """
+
+    kind: Kind
+    job_id: str
+    start: float = 0.0
+    nodes: str = ""
+    option: str | None = None
+
+    @property
+    def name(self) -> str:
+        """The entry's file name."""
+        return f"{self.kind}.{self.job_id}.{self.start:.0f}"
+
+
+def from_environment(kind: Kind, environment: Mapping[str, str]) -> Arrival:
+    """The arrival that a hook was started for; ``nodes`` are those of all components of a
+    heterogeneous job.
+    """
+    alone = environment.get("SLURM_JOB_NODELIST", "")
+    return Arrival(
+        kind,
+        environment["SLURM_JOB_ID"],
+        float(environment.get("SLURM_JOB_START_TIME", 0)),
+        environment.get("SLURM_HET_JOB_NODELIST") or alone,
+        environment.get("SPANK_FAILOVER"),
+    )
+
+
+class Queue:
+    """The folder of entries. One process at a time serves it: the holder of ``lock``."""
+
+    def __init__(self, folder: str) -> None:
+        self._folder = folder
+        self.lock = f"{folder}.lock"
+
+    def read(self) -> list[Arrival]:
+        """All entries, those of one job in the order of start and end. One that can not be
+        understood is taken away.
+        """
+        try:
+            names = sorted(entry.name for entry in os.scandir(self._folder))
+        except FileNotFoundError:
+            return []
+        whole = [name for name in names if not name.endswith(".new")]
+        found = [self._read(name) for name in whole]
+        known = [arrival for arrival in found if arrival is not None]
+        return sorted(known, key=lambda arrival: (arrival.start, arrival.kind is Kind.END))
+
+    def add(self, arrival: Arrival) -> None:
+        """Hand in an arrival; the same one twice is one. hand_in.sh writes the same text."""
+        wish = "" if arrival.option is None else f"={arrival.option}"
+        files.make_folder(self._folder)
+        files.write_whole(f"{self._folder}/{arrival.name}", f"{arrival.nodes}\n{wish}\n")
+
+    def remove(self, arrival: Arrival) -> None:
+        """Take an entry away; it may be gone already, or never have been there."""
+        files.remove(f"{self._folder}/{arrival.name}")
+
+    def _read(self, name: str) -> Arrival | None:
+        """An entry: the attempt's nodes, and after ``=`` what the option says, if it was used."""
+        path = f"{self._folder}/{name}"
+        text = files.read_whole(path)
+        if text is None:
+            return None
+        nodes, _, option = text.removesuffix("\n").partition("\n")
+        try:
+            kind, job_id, start = name.split(".")
+            wish = option[1:] if option.startswith("=") else None
+            return Arrival(Kind(kind), job_id, float(start), nodes, wish)
+        except ValueError:
+            files.remove(path)
+            return None
