@@ -15,7 +15,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import asdict, dataclass
 from typing import TYPE_CHECKING
 
-from slurm_failover.gres import expand, indexes_on_node
+from slurm_failover.gres import indexes_on_node
 from slurm_failover.health.gpu_state import MigInstance
 from slurm_failover.model import Scope
 
@@ -115,9 +115,9 @@ def merge_devices(now: Iterable[Device], before: Iterable[Device]) -> tuple[Devi
     return tuple(known[pci] for pci in sorted(known))
 
 
-def job_gpus(job: JobFacts) -> JobGpus:
-    """What Slurm's controller says of the GPUs that a job holds, the same on each of its nodes."""
-    return JobGpus(job.job_id, indexes_on_node(job.gres_detail, len(expand(job.nodes))))
+def job_gpus(job: JobFacts, node: str) -> JobGpus:
+    """What Slurm's controller says of the GPUs that a job holds on ``node``."""
+    return JobGpus(job.job_id, indexes_on_node(job.gres_detail, job.allocated, node))
 
 
 def from_hook_environment(environment: Mapping[str, str]) -> JobGpus:

@@ -90,17 +90,20 @@ def held_indexes(detail: str) -> frozenset[int] | None:
     return frozenset(indexes)
 
 
-def indexes_on_node(details: tuple[str, ...], nodes: int) -> frozenset[int] | None:
-    """The GPU indexes that a job holds on any of its nodes, from ``gres_detail`` of its JSON.
+def indexes_on_node(
+    details: tuple[str, ...], names: tuple[str, ...], node: str
+) -> frozenset[int] | None:
+    """The GPU indexes that a job holds on ``node``, from ``gres_detail`` of its JSON.
 
-    The list follows Slurm's table of nodes, which the hostlist beside it need not do. So it answers
-    only where it is the same for every node; ``nodes`` is how many the job has.
+    That list follows Slurm's table of nodes; ``names`` are the nodes in the same order, as in the
+    JSON's ``job_resources`` (job_res->nodes is not sorted, cons_tres/job_test.c). None where they
+    do not match.
     """
     if not details:
         return frozenset()
-    if len(details) != nodes or len(set(details)) != 1:
+    if len(details) != len(names) or node not in names:
         return None
-    return held_indexes(details[0])
+    return held_indexes(details[names.index(node)])
 
 
 def expand(hostlist: str) -> list[str]:

@@ -161,6 +161,8 @@ class JobFacts:
     ``held_by_requeue`` says that its hold came with a requeue, in one request.
     ``components`` are the ids of a heterogeneous job, leader first; ``label`` is the leader's.
     ``stdout`` is the path of the job's output, with what differs between nodes (``%N``) unresolved.
+    ``gres_detail`` says of each node which GRES the job holds there; ``allocated`` are the names of
+    these nodes in the same order, which that of ``nodes`` need not be.
     """
 
     job_id: int
@@ -189,6 +191,7 @@ class JobFacts:
     held_by_requeue: bool = False
     priority: int = 0
     gres_detail: tuple[str, ...] = ()
+    allocated: tuple[str, ...] = ()
     node_count: int = 0
     components: tuple[int, ...] = ()
     federation: str = ""

@@ -193,9 +193,10 @@ class Attendant:
         jobs = [job for job in jobs if job.job_id != occasion.starting]
         blame = replace(
             blame,
+            node=self._node,
             devices=read_devices(ledger),
             slots=self._slots,
-            jobs=tuple(map(job_gpus, jobs)),
+            jobs=tuple(job_gpus(job, self._node) for job in jobs),
         )
         ending = self._read_ending(blame, occasion.ended)
         if fault is None and ending is None:

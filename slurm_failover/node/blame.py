@@ -37,12 +37,13 @@ class Share:
 class Blame:
     """Events that are new, and ``earlier`` ones that were judged before and explain the new.
 
-    ``devices`` are the node's GPUs, ``slots`` its GPU GRES as in ``attribution.jobs_hit``, and
-    ``jobs`` what is known of the jobs on the node.
+    ``node`` is the name of the node, ``devices`` are its GPUs, ``slots`` its GPU GRES as in
+    ``attribution.jobs_hit``, and ``jobs`` what is known of the jobs on it.
     """
 
     fresh: tuple[Event, ...]
     earlier: tuple[Event, ...] = ()
+    node: str = ""
     devices: tuple[Device, ...] = ()
     slots: tuple[GresSlot, ...] | None = None
     jobs: tuple[JobGpus, ...] = ()
@@ -54,7 +55,7 @@ class Blame:
     def of_running(self, job: JobFacts, now: float, grace: float) -> Share:
         """A job's share in what is new; ``now`` and ``grace`` are in seconds."""
         window = Window(job.start, now, grace)
-        return self._share(job_gpus(job), self.fresh, self.earlier, window)
+        return self._share(job_gpus(job, self.node), self.fresh, self.earlier, window)
 
     def of_ending(self, job: JobGpus, window: Window) -> Share:
         """An ending job's share in all that is known, judged before or not."""

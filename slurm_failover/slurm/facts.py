@@ -54,6 +54,7 @@ def read_job(raw: Any) -> JobFacts:
         held_by_requeue=_text(raw, "state_description").replace("_", " ") == _REQUEUED_HELD,
         priority=_number(raw.get("priority")),
         gres_detail=_texts(raw.get("gres_detail")),
+        allocated=_allocated(raw),
         node_count=_number(raw.get("node_count")),
         components=_components(raw),
         federation=_text(raw, "federation_origin"),
@@ -94,6 +95,12 @@ def _components(raw: dict[str, Any]) -> tuple[int, ...]:
         return tuple(map(int, RangeSet(text))) if text else ()
     except RangeSetParseError:
         return ()
+
+
+def _allocated(raw: dict[str, Any]) -> tuple[str, ...]:
+    nodes = _object(_object(raw, "job_resources"), "nodes").get("allocation")
+    items = nodes if isinstance(nodes, list) else []
+    return _texts([item.get("name") for item in items if isinstance(item, dict)])
 
 
 def _object(raw: dict[str, Any], key: str) -> dict[str, Any]:

@@ -72,7 +72,8 @@ def _facts(answer: Any) -> Any:
     states = {**answer, "states": frozenset(answer["states"])}
     if "job_id" not in answer:
         return NodeFacts(**states)
-    return JobFacts(**{**states, "gres_detail": tuple(answer["gres_detail"])})
+    lists = {name: tuple(answer[name]) for name in ("gres_detail", "allocated")}
+    return JobFacts(**states | lists)
 
 
 class LiveWorld:

@@ -211,11 +211,14 @@ def test_slurm_s_text_for_held_gpus_is_read(detail: str, indexes: set[int] | Non
     assert held_indexes(detail) == indexes
 
 
-def test_the_details_of_several_nodes_answer_only_where_they_agree() -> None:
-    assert indexes_on_node(("gpu:2(IDX:0-1)", "gpu:2(IDX:0-1)"), 2) == {0, 1}
-    assert indexes_on_node(("gpu:2(IDX:0-1)", "gpu:2(IDX:2-3)"), 2) is None
-    assert indexes_on_node(("gpu:2(IDX:0-1)",), 2) is None
-    assert indexes_on_node((), 2) == frozenset()
+def test_each_of_several_nodes_has_its_own_gpus() -> None:
+    details = ("gpu:2(IDX:0-1)", "gpu:2(IDX:2-3)")
+    assert indexes_on_node(details, ("n9", "n1"), "n1") == {2, 3}
+    assert indexes_on_node(details, ("n9", "n1"), "n9") == {0, 1}
+    assert indexes_on_node(details, ("n9", "n1"), "n2") is None
+    assert indexes_on_node(details, ("n9",), "n9") is None
+    assert indexes_on_node(details, (), "n1") is None
+    assert indexes_on_node((), ("n9", "n1"), "n1") == frozenset()
 
 
 def test_slurmd_s_own_list_gives_the_order() -> None:

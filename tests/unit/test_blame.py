@@ -51,13 +51,14 @@ def event(
 
 
 def blame(*fresh: Event, earlier: tuple[Event, ...] = (), **more: object) -> Blame:
-    return Blame(fresh, earlier, **{"devices": DEVICES, "slots": SLOTS, **more})
+    known = {"node": "n1", "devices": DEVICES, "slots": SLOTS}
+    return Blame(fresh, earlier, **{**known, **more})
 
 
 def running(job_id: int, *indexes: int, start: float = 500.0) -> JobFacts:
     spans = ",".join(map(str, indexes))
     detail = (f"gpu:{len(indexes)}(IDX:{spans})",) if indexes else ()
-    return JobFacts(job_id, str(job_id), nodes="n1", start=start, gres_detail=detail)
+    return JobFacts(job_id, str(job_id), start=start, gres_detail=detail, allocated=("n1",))
 
 
 def cause_of(share: Share) -> tuple[JobCause, bool]:

@@ -43,7 +43,8 @@ JOB: dict[str, Any] = {
     "priority": number(4294967293),
     "array_job_id": number(0),
     "array_task_id": number(0, is_set=False),
-    "gres_detail": ["gpu:2(IDX:0-1)"],
+    "gres_detail": ["gpu:2(IDX:0-1)", "gpu:2(IDX:2-3)"],
+    "job_resources": {"nodes": {"list": "n[2,1]", "allocation": [{"name": "n2"}, {"name": "n1"}]}},
 }
 
 
@@ -55,7 +56,8 @@ def test_a_job_is_read_with_all_that_a_decision_needs() -> None:
     assert (job.start, job.end, job.eligible) == (1_700_000_000.0, 1_700_000_100.0, 1_699_999_999.0)
     assert (job.exit_code, job.exit_signal, job.restarts) == (3, 9, 1)
     assert (job.batch, job.requeue, job.held, job.priority) == (True, True, False, 4294967293)
-    assert job.gres_detail == ("gpu:2(IDX:0-1)",)
+    assert job.gres_detail == ("gpu:2(IDX:0-1)", "gpu:2(IDX:2-3)")
+    assert job.allocated == ("n2", "n1")
 
 
 def test_an_array_task_is_named_by_its_array() -> None:

@@ -38,7 +38,9 @@ class GpuNode(Node):
         monkeypatch.setattr(
             self.slurm,
             "jobs_on",
-            lambda name: [replace(job, gres_detail=(HELD,)) for job in ask(name)],
+            lambda name: [
+                replace(job, gres_detail=(HELD,), allocated=("n1",)) for job in ask(name)
+            ],
         )
 
     def sources(self, **changes: object) -> None:
