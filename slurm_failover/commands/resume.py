@@ -10,27 +10,28 @@ from slurm_failover.cli import say_to_terminal
 from slurm_failover.controller.returns import readmit_nodes
 from slurm_failover.model import NodeFacts
 from slurm_failover.node.checks import NodeChecks
-from slurm_failover.node.respond import is_drained_by_us, is_in_service, lift_drain
+from slurm_failover.node.respond import is_drained_by_us, is_in_service
 from slurm_failover.settings.tables import Settings
-from slurm_failover.slurm.client import Slurm
 from slurm_failover.slurm.connect import connect
 
 
 @click.command("resume")
 @click.argument("nodelist", default="")
+@click.option("--force", is_flag=True, help="Also without the reboot that the fault asked for.")
 @click.pass_context
-def command(context: click.Context, nodelist: str) -> None:
+def command(context: click.Context, nodelist: str, force: bool) -> None:
     """Look at this node again, and lift our own drain if it is clean.
 
     NODELIST is this node if it is left out. A node is looked at where it is, so this command
     resumes no other node: run it there, for example `clush -w NODELIST slurm-failover resume`. A
-    drain that is not ours is left as it is.
+    drain that is not ours, or whose reason somebody has changed, is left as it is.
     """
     settings: Settings = context.obj
     slurm = connect(settings, say_to_terminal)
     checks = NodeChecks(os.environ, settings, say_to_terminal)
     try:
-        refusals = [_resume(slurm, checks, node) for node in slurm.nodes(nodelist or checks.node)]
+        nodes = slurm.nodes(nodelist or checks.node)
+        refusals = [_resume(checks, node, force) for node in nodes]
     except PermissionError as error:
         raise click.ClickException(f"{error}; run this as root") from error
     readmit_nodes(slurm, say_to_terminal)
@@ -38,23 +39,23 @@ def command(context: click.Context, nodelist: str) -> None:
         context.exit(1)
 
 
-def _resume(slurm: Slurm, checks: NodeChecks, node: NodeFacts) -> bool:
+def _resume(checks: NodeChecks, node: NodeFacts, force: bool) -> bool:
     """Return one node to service, or say why it stays as it is. True if it stays out of service."""
     if is_in_service(node):
         click.echo(f"{node.name}: is in service")
         return False
-    refusal = _find_refusal(checks, node) or lift_drain(slurm, node.name)
+    refusal = _find_refusal(checks, node, force) or checks.lift_drain()
     if refusal:
         click.echo(f"{node.name}: stays out of service: {refusal}")
         return True
-    checks.is_returned()
     click.echo(f"{node.name}: resumed")
     return False
 
 
-def _find_refusal(checks: NodeChecks, node: NodeFacts) -> str:
+def _find_refusal(checks: NodeChecks, node: NodeFacts, force: bool) -> str:
     if not is_drained_by_us(node):
         return f"its reason is not ours: {node.reason or 'none given'}"
     if node.name != checks.node:
         return "it is looked at where it is; run `slurm-failover resume` there"
-    return checks.recheck()
+    missing = "" if force else checks.missing_reboot(node.reason)
+    return f"{missing}; reboot it, or use --force" if missing else checks.recheck()

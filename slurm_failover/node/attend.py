@@ -184,6 +184,7 @@ class Attendant:
         may not be done yet.
         """
         from slurm_failover.attribution import job_gpus
+        from slurm_failover.node.repair import repair_of
         from slurm_failover.node.respond import Responder
         from slurm_failover.settings.limits import read_limits
 
@@ -211,8 +212,13 @@ class Attendant:
         limits = read_limits(self._settings)
         checkpoint = self._settings.checkpoint
         responder = Responder(self._connect(), self._node, self._say, limits, checkpoint)
-        hit = responder.respond(facts, fault, running, ending)
-        judged = _note_fault(fault, hit, ledger.boot, self._now) if fault else None
+        response = responder.respond(facts, fault, running, ending)
+        if fault is None:
+            return None, waits
+        rule, needs = fault.root.rule if fault.root else "", repair_of(fault, blame.fresh)
+        judged = JudgedFault(
+            self._now, rule, fault.because, response.hit, ledger.boot, needs, response.reason
+        )
         return judged, waits
 
     def _ask(self, fault: Judgement, hit: list[JobFacts]) -> tuple[NodeFacts, bool]:
@@ -276,10 +282,3 @@ def _before(ledger: Ledger, blame: Blame) -> Ledger:
     """
     fresh = [event.sequence for event in blame.fresh if event.sequence is not None]
     return replace(ledger, cursor=min([*(number - 1 for number in fresh), ledger.cursor]))
-
-
-def _note_fault(fault: Judgement, jobs: tuple[int, ...], boot: str, now: float) -> JudgedFault:
-    from slurm_failover.node.repair import repair_of
-
-    rule = fault.root.rule if fault.root else ""
-    return JudgedFault(now, rule, fault.because, jobs, boot, repair_of(fault))

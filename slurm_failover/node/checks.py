@@ -19,6 +19,7 @@ from slurm_failover.sources import kmsg
 from slurm_failover.sources.presence import NO_DRIVER, nvml_may_answer
 
 if TYPE_CHECKING:
+    from slurm_failover.model import NodeFacts
     from slurm_failover.node.attend import Ended, Outcome
     from slurm_failover.node.readings import Reading
     from slurm_failover.settings.tables import Settings
@@ -61,7 +62,7 @@ class NodeChecks:
             return False
         from slurm_failover.node.remember import is_count_due
 
-        counts = nvml_may_answer() and is_count_due(ledger, time.time())
+        counts = nvml_may_answer(self._settings.sources.proc) and is_count_due(ledger, time.time())
         outcome = self._attend(log, readings, counts=counts)
         if not outcome.verdict:
             self._return_if_repaired(outcome)
@@ -97,11 +98,32 @@ class NodeChecks:
             return outcome.standing or "another look at this node has not ended in time"
         return outcome.standing or _what_is_hidden(outcome.ledger)
 
-    def is_returned(self) -> None:
-        """Note that this node is back in service."""
+    def missing_reboot(self, reason: str) -> str:
+        """What asked for a reboot that this node has not had, as a sentence; empty if nothing did.
+
+        Where the ledger was lost, the node's ``reason`` alone says that one is needed.
+        """
+        from slurm_failover.node.repair import REBOOT_NEEDED, missing_reboot
+
+        faults = self._read_ledger().open
+        if not faults and REBOOT_NEEDED in reason:
+            return "its reason asks for a reboot, and nothing is known here of one since"
+        return missing_reboot(faults, kmsg.boot_id(self._settings.sources.proc))
+
+    def lift_drain(self) -> str:
+        """Return this node to service if it is out of it by our own drain, as we wrote it; else a
+        sentence why not. Raises SlurmError.
+        """
+        from slurm_failover.node.respond import lift_drain
+
+        refusal = lift_drain(self._connect(), self.node, self._read_ledger().reason)
+        self._note(Ledger.left_alone if refusal else Ledger.returned)
+        return refusal
+
+    def _note(self, change: Callable[[Ledger], Ledger]) -> None:
         with files.locked(f"{self._folder}/lock", LOCK_PATIENCE) as held:
             if held:
-                self._write(self._read_ledger().returned())
+                self._write(change(self._read_ledger()))
 
     def _return_if_repaired(self, outcome: Outcome) -> None:
         """Lift our own drain where the site wants that and all its faults are repaired."""
@@ -109,25 +131,31 @@ class NodeChecks:
         if not self._settings.nodes.resume_after_repair or ledger is None or not ledger.open:
             return
         from slurm_failover.node.repair import is_repaired
-        from slurm_failover.node.respond import lift_drain
 
         repaired = all(is_repaired(fault, ledger.boot) for fault in ledger.open)
         if outcome.standing or not repaired or _what_is_hidden(ledger):
             return
-        refusal = lift_drain(self._connect(), self.node)
+        if self._find_out_of_service() is None:
+            return
+        refusal = self.lift_drain()
         self._say(f"not resumed: {refusal}" if refusal else "resumed: repaired, and checks clean")
-        self.is_returned()
 
     def _is_closed(self) -> bool:
         """Whether this node, which we have drained, is still out of service."""
+        facts = self._find_out_of_service()
+        if facts is not None:
+            self._say(f"no job starts here: {facts.reason}")
+        return facts is not None
+
+    def _find_out_of_service(self) -> NodeFacts | None:
+        """This node, which we have drained, as Slurm sees it; None if it is back in service."""
         from slurm_failover.node.respond import is_in_service
 
         facts = self._connect().nodes(self.node)[0]
-        if is_in_service(facts):
-            self.is_returned()
-            return False
-        self._say(f"no job starts here: {facts.reason}")
-        return True
+        if not is_in_service(facts):
+            return facts
+        self._note(Ledger.returned)
+        return None
 
     @staticmethod
     def _is_quiet(ledger: Ledger, log: Look, readings: list[Reading]) -> bool:
@@ -159,14 +187,14 @@ class NodeChecks:
 
     def _look_on(self, ledger: Ledger) -> Look:
         """A look at the kernel's log behind what was judged in this boot."""
-        same_boot = ledger.boot == kmsg.boot_id()
+        same_boot = ledger.boot == kmsg.boot_id(self._settings.sources.proc)
         return look_at_log(self._settings.sources, ledger.cursor if same_boot else -1)
 
     def _read_gpus(self, ledger: Ledger) -> Iterator[Reading]:
         """A look through NVML; none where there is no driver and that was said before."""
         if not self._settings.sources.nvml:
             return
-        if nvml_may_answer():
+        if nvml_may_answer(self._settings.sources.proc):
             from slurm_failover.node.readings import read_gpus
 
             files.make_folder(self._folder)

@@ -29,7 +29,8 @@ class JudgedFault:
     """One fault that was judged on this node, in boot ``boot``.
 
     ``repair`` is what its recommended action asks for: "reboot", "reset", or nothing that a node
-    can see.
+    can see. ``reason`` is the Reason with which it took the node out of service; empty where the
+    node was out of service already.
     """
 
     time: float
@@ -38,6 +39,7 @@ class JudgedFault:
     jobs: tuple[int, ...] = ()
     boot: str = ""
     repair: str = ""
+    reason: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -93,6 +95,15 @@ class Ledger:
     def returned(self) -> Ledger:
         """The ledger of a node that is back in service."""
         return replace(self, open=())
+
+    def left_alone(self) -> Ledger:
+        """The ledger of a node that somebody else keeps out of service: no repair lifts that."""
+        return replace(self, open=tuple(replace(fault, repair="") for fault in self.open))
+
+    @property
+    def reason(self) -> str:
+        """The Reason with which we last took the node out of service; empty if none is known."""
+        return next((fault.reason for fault in reversed(self.open) if fault.reason), "")
 
 
 def read_events_kept(ledger: Ledger) -> list[Event]:
@@ -179,4 +190,5 @@ def _fault(raw: dict[str, Any]) -> JudgedFault:
         jobs=tuple(int(job) for job in raw["jobs"]),
         boot=str(raw["boot"]),
         repair=str(raw["repair"]),
+        reason=str(raw.get("reason", "")),
     )

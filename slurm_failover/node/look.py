@@ -55,7 +55,7 @@ class Look:
 def look_at_log(sources: SourceSettings, after: int = -1) -> Look:
     """Read the log from sequence number ``after`` on. Raises SourceUnreadable."""
     glance = kmsg.glance(sources.kmsg, read_anchors(_overlay(sources)), after)
-    boot = kmsg.boot_id()
+    boot = kmsg.boot_id(sources.proc)
     if not boot:
         raise SourceUnreadable("the kernel's boot id can not be read, so no record can be dated")
     return Look(tuple(glance.suspicious), glance.last, boot, kmsg.boot_time())

@@ -57,7 +57,8 @@ def read_gpus(settings: Settings, lock: str) -> Reading:
     from slurm_failover.health import gpu
     from slurm_failover.sources.nvml import read_state
 
-    state = read_state(settings.sources.nvml_timeout, lock=Path(lock))
+    sources = settings.sources
+    state = read_state(sources.nvml_timeout, lock=Path(lock), proc=Path(sources.proc))
     limits = settings.gpu
 
     return Reading(
@@ -88,7 +89,8 @@ def read_machine_around(settings: Settings) -> Reading:
     from slurm_failover.health.machine import judge_machine, remember_machine
     from slurm_failover.sources.sysfs import read_machine
 
-    state = read_machine(SYSFS_TIMEOUT, sys_root=Path(settings.sources.sysfs))
+    sources = settings.sources
+    state = read_machine(SYSFS_TIMEOUT, sys_root=Path(sources.sysfs), proc=Path(sources.proc))
     return Reading(
         source=SYSFS,
         time=state.time,
@@ -105,7 +107,8 @@ def read_management(settings: Settings) -> Reading:
     from slurm_failover.health.bmc import judge_bmc, new_log_lines, remember_bmc
     from slurm_failover.sources.bmc import read_bmc
 
-    state = read_bmc(BMC_TIMEOUT, ipmitool=settings.sources.ipmitool)
+    sources = settings.sources
+    state = read_bmc(BMC_TIMEOUT, ipmitool=sources.ipmitool, proc=Path(sources.proc))
 
     def judge(previous: Memory | None, rules: Rules, gpus: int | None) -> list[Event]:
         events = judge_bmc(state, previous, settings.machine, _lazily(rules))

@@ -24,6 +24,7 @@ from slurm_failover.model import (
     NodeFacts,
 )
 from slurm_failover.node.checkpoint import stop_job
+from slurm_failover.node.repair import REBOOT_NEEDED
 from slurm_failover.optin import read_opt_in
 from slurm_failover.record import read_record, tidy
 from slurm_failover.refusal import ANYWHERE, refuse_job
@@ -36,6 +37,8 @@ if TYPE_CHECKING:
 PREFIX = "slurm-failover: "
 REASON_LIMIT = 240
 """Slurm's accounting database keeps 255 characters of a reason."""
+SLURMS_OWN = frozenset({"reboot issued", "reboot complete", "reboot timed out", "Not responding"})
+"""What slurmctld appends to any reason, each behind " : " (set_node_reason in node_mgr.c)."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,6 +51,16 @@ class EndingJob:
     job_id: int
     start: float
     judgement: Judgement
+
+
+@dataclass(frozen=True, slots=True)
+class Response:
+    """What was done: the ids of the running jobs that were hit, and the Reason under which we took
+    the node out of service; empty where it was out of service already.
+    """
+
+    hit: tuple[int, ...] = ()
+    reason: str = ""
 
 
 class Responder:
@@ -73,9 +86,9 @@ class Responder:
         fault: Judgement | None,
         running: Sequence[tuple[JobFacts, Share]] = (),
         ending: EndingJob | None = None,
-    ) -> tuple[int, ...]:
+    ) -> Response:
         """Drain the node for a new ``fault``, requeue the ``running`` flagged jobs that it hit, and
-        leave word on the ``ending`` job. Returns the ids of the running jobs that were hit.
+        leave word on the ``ending`` job.
 
         ``facts`` are the node's. The reason of a node that is out of service already is left as it
         is, whoever placed it.
@@ -86,25 +99,27 @@ class Responder:
         entries = [self._entry(job, share.judgement, job in stopped) for job, share in hit]
         if ending is not None:
             entries.append(self._entry(ending, ending.judgement, False))
-        reason = write_reason(fault, [job for job, _ in hit], ending) if fault else None
+        reason = write_reason(fault, [job for job, _ in hit], ending) if fault else ""
         self._write(facts, reason, entries)
         for job in stopped:
             stop_job(self._slurm, job, self._checkpoint, self._say)
-        return tuple(job.job_id for job, _ in hit)
+        ours = is_in_service(facts) or facts.reason == reason
+        return Response(tuple(job.job_id for job, _ in hit), reason if ours else "")
 
     def _say_doubts(self, running: Sequence[tuple[JobFacts, Share]]) -> None:
         for job, share in running:
             if share.doubt:
                 self._say(f"job {job.label} runs on: {share.doubt}")
 
-    def _write(self, facts: NodeFacts, reason: str | None, entries: list[Evidence]) -> None:
+    def _write(self, facts: NodeFacts, reason: str, entries: list[Evidence]) -> None:
         """One request for the drain and the evidence; none where both are there already."""
         in_service = is_in_service(facts)
         extra = write_evidence(facts.extra, self._node, entries, time.time())
         if reason:
             extra = write_notes(extra, drop_waiting(read_notes(self._node, extra)), time.time())
         change = NodeChange(
-            drain=reason if in_service else None, extra=extra if extra != facts.extra else None
+            drain=reason if reason and in_service else None,
+            extra=extra if extra != facts.extra else None,
         )
         if change != NodeChange():
             self._slurm.update_node(self._node, change)
@@ -130,7 +145,7 @@ def write_reason(fault: Judgement, hit: Iterable[JobFacts], ending: EndingJob | 
     if ending is not None and ending.judgement.cause is JobCause.HARDWARE:
         labels.insert(0, str(ending.job_id))
     tail = f" (job{'s' * (len(labels) > 1)} {', '.join(labels[:4])})" if labels else ""
-    needs = "; reboot needed" if fault.node is NodeAction.REBOOT else ""
+    needs = REBOOT_NEEDED if fault.node is NodeAction.REBOOT else ""
     room = REASON_LIMIT - len(PREFIX) - len(needs) - len(tail)
     return f"{PREFIX}{tidy(fault.because, room)}{needs}{tail}"
 
@@ -145,18 +160,31 @@ def is_drained_by_us(facts: NodeFacts) -> bool:
     return facts.has("DRAIN") and facts.reason.startswith(PREFIX)
 
 
-def lift_drain(slurm: Slurm, node: str) -> str:
+def is_as_written(reason: str, written: str) -> bool:
+    """Whether a reason is the one that we wrote, but for what Slurm itself has appended."""
+    before, _, appended = reason.partition(written)
+    return (
+        not before
+        and not set(appended.split(" : ")[1:]) - SLURMS_OWN
+        and (not appended or appended.startswith(" : "))
+    )
+
+
+def lift_drain(slurm: Slurm, node: str, written: str) -> str:
     """Return a node to service that is out of it by our own drain; else a sentence why not.
 
-    Raises SlurmError.
+    ``written`` is the Reason that we gave, empty where that is not known: one that somebody has
+    changed since is theirs. Raises SlurmError.
     """
     facts = slurm.nodes(node)[0]
-    if is_drained_by_us(facts):
-        slurm.update_node(node, NodeChange(resume=True))
-        return ""
     if is_in_service(facts):
         return f"{node} is in service"
-    return f"{node} is out of service for a reason that is not ours: {facts.reason or 'none given'}"
+    if not is_drained_by_us(facts):
+        return f"its reason is not ours: {facts.reason or 'none given'}"
+    if written and not is_as_written(facts.reason, written):
+        return f"its reason was changed since we wrote it: {facts.reason}"
+    slurm.update_node(node, NodeChange(resume=True))
+    return ""
 
 
 def _is_hit(share: Share) -> bool:

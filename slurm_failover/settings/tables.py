@@ -135,6 +135,11 @@ class SourceSettings:
     """Where a node's evidence is read."""
 
     kmsg: str = setting("/dev/kmsg", "The kernel's log, in the record format of /dev/kmsg.")
+    proc: str = setting(
+        "/proc",
+        "Where the kernel tells its id of this boot (`sys/kernel/random/boot_id`), and NVIDIA's "
+        "driver its GPUs (`driver/nvidia/gpus`).",
+    )
     slurmd_log: str = setting(
         "/var/log/slurm/slurmd.log",
         "slurmd's log (SlurmdLogFile), where failed fetches of container images are found.",

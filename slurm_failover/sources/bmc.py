@@ -7,7 +7,7 @@ from pathlib import Path
 
 from slurm_failover.health.bmc import BmcState, parse_log, parse_sensors
 from slurm_failover.sources.bounded import Answer, run_bounded
-from slurm_failover.sources.nvml import boot_id
+from slurm_failover.sources.kmsg import boot_id
 
 _SENSORS = ("sdr", "elist")
 _LOG = ("sel", "elist", "last", "64")
@@ -21,7 +21,7 @@ def read_bmc(
     Never raises: without ``ipmitool`` or a BMC nothing is known, and ``unreadable`` says why.
     """
     deadline = time.monotonic() + timeout
-    now, boot = time.time(), boot_id(proc)
+    now, boot = time.time(), boot_id(str(proc))
     try:
         sensors = run_bounded([ipmitool, *_SENSORS], timeout)
         log = run_bounded([ipmitool, *_LOG], max(deadline - time.monotonic(), 0.0))

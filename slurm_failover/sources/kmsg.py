@@ -17,7 +17,7 @@ from slurm_failover.errors import SourceUnreadable
 
 _RECORD_SIZE = 16384
 _CHUNK = 1 << 20
-_BOOT_ID = "/proc/sys/kernel/random/boot_id"
+_BOOT_ID = "sys/kernel/random/boot_id"
 
 
 class Glance(NamedTuple):
@@ -45,12 +45,15 @@ def glance(path: str, anchors: tuple[bytes, ...], after: int = -1) -> Glance:
     return Glance(suspicious, max(newest, after))
 
 
-def boot_id() -> str:
-    """The kernel's id of this boot; empty where it can not be read."""
+def boot_id(proc: str = "/proc") -> str:
+    """The kernel's id of this boot, from its files under ``proc``; empty where it can not be read.
+
+    Never raises.
+    """
     try:
-        with open(_BOOT_ID, encoding="ascii") as file:  # noqa: PTH123 - no pathlib on this path
+        with open(f"{proc}/{_BOOT_ID}", encoding="ascii") as file:  # noqa: PTH123 - no pathlib on this path
             return file.read().strip()
-    except OSError:
+    except (OSError, UnicodeDecodeError):
         return ""
 
 

@@ -234,7 +234,7 @@ def test_after_a_reboot_every_record_since_boot_is_new(
 ) -> None:
     node.record("Xid of no number", priority=6)
     assert not node.checks().check_health()
-    monkeypatch.setattr(kmsg, "boot_id", lambda: "another boot")
+    monkeypatch.setattr(kmsg, "boot_id", lambda *_: "another boot")
     node.log.write_text("")
     node.record(LOST, age=3000)
     assert node.checks().check_health()

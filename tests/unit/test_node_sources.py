@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 from nvml_stand_in import TWO_GPUS, stand_in_library  # noqa: F401 - a fixture
-from test_checks import Node
+from test_checks import LOST, Node
 
 from slurm_failover.evidence import read_evidence
 from slurm_failover.model import JobCause
@@ -33,7 +33,8 @@ class GpuNode(Node):
         self.facts: dict[str, object] = dict(TWO_GPUS)
         self.gpus()
         self.gres(0, 1)
-        self.sources(nvml=True)
+        self.sources(nvml=True, proc=str(folder / "proc"))
+        self.boot("boot-1")
         ask = self.slurm.jobs_on
         monkeypatch.setattr(
             self.slurm,
@@ -46,6 +47,20 @@ class GpuNode(Node):
     def sources(self, **changes: object) -> None:
         sources = replace(self.settings.sources, **changes)
         self.settings = replace(self.settings, sources=sources)
+
+    def boot(self, name: str) -> None:
+        """The kernel's id of this boot, and a log that begins."""
+        path = self.folder / "proc/sys/kernel/random/boot_id"
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text(name + "\n")
+        self.log.write_text("")
+
+    def repairs_itself(self) -> None:
+        self.settings = replace(self.settings, nodes=NodeSettings(resume_after_repair=True))
+
+    @property
+    def is_drained(self) -> bool:
+        return self.slurm.nodes("n1")[0].has("DRAIN")
 
     def gpus(self, **facts: object) -> None:
         """Change some of NVML's answers."""
@@ -181,7 +196,7 @@ def test_a_kernel_record_is_judged_while_nvml_hangs(node: GpuNode) -> None:
 def test_a_node_without_nvml_says_so_once_in_all_its_hooks(
     node: GpuNode, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("slurm_failover.node.checks.nvml_may_answer", lambda: False)
+    monkeypatch.setattr("slurm_failover.node.checks.nvml_may_answer", lambda _: False)
     label = node.run_job()
     for _ in range(2):
         assert not node.checks().check_job_start()
@@ -302,23 +317,102 @@ def test_a_node_whose_gpus_can_not_be_seen_is_never_called_healthy(node: GpuNode
 def test_a_reset_lifts_our_own_drain_only_where_the_site_wants_that(
     node: GpuNode, wanted: bool
 ) -> None:
-    node.settings = replace(node.settings, nodes=NodeSettings(resume_after_repair=wanted))
+    if wanted:
+        node.repairs_itself()
     node.gpus(gpu1__error__nvmlDeviceGetUUID=16)
     assert node.checks().check_health()
     node.gpus(gpu1__error__nvmlDeviceGetUUID=0)
     node.checks().check_health()
-    assert ("DRAIN" in node.slurm.nodes("n1")[0].states) is not wanted
+    assert node.is_drained is not wanted
 
 
 def test_a_foreign_drain_is_never_lifted(node: GpuNode) -> None:
-    node.settings = replace(node.settings, nodes=NodeSettings(resume_after_repair=True))
+    node.repairs_itself()
     node.slurm.drain("n1", "memory test")
     node.gpus(gpu1__error__nvmlDeviceGetUUID=16)
     node.checks().check_health()
     node.gpus(gpu1__error__nvmlDeviceGetUUID=0)
     node.checks().check_health()
     assert node.reason == "memory test"
-    assert "not resumed: n1 is out of service for a reason that is not ours" in node.said[-1]
+    assert node.said[-1] == "not resumed: its reason is not ours: memory test"
+
+
+@pytest.mark.parametrize("words", [" RMA 4711", " : kept for bob"])
+def test_a_drain_whose_reason_an_admin_has_edited_is_the_admins(node: GpuNode, words: str) -> None:
+    node.repairs_itself()
+    node.gpus(gpu1__error__nvmlDeviceGetUUID=16)
+    node.checks().check_health()
+    node.slurm.peek_node("n1").reason += words
+    node.gpus(gpu1__error__nvmlDeviceGetUUID=0)
+    for _ in range(3):
+        node.checks().check_health()
+    assert node.is_drained
+    assert [line for line in node.said if "not resumed" in line] == [
+        f"not resumed: its reason was changed since we wrote it: {node.reason}"
+    ]
+    assert node.checks().lift_drain().startswith("its reason was changed since we wrote it")
+
+
+def test_a_reboot_lifts_a_drain_that_asked_for_one_and_nothing_less_does(node: GpuNode) -> None:
+    node.repairs_itself()
+    node.checks().check_health()
+    node.record(LOST)
+    assert node.checks().check_health()
+    for _ in range(2):
+        node.checks().check_health()
+        assert node.is_drained
+    node.boot("boot-2")
+    node.checks().check_health()
+    assert not node.is_drained
+    assert node.said[-1] == "resumed: repaired, and checks clean"
+
+
+def test_a_reboot_lifts_no_drain_for_a_state_that_still_holds(node: GpuNode) -> None:
+    node.repairs_itself()
+    node.gpus(gpu1__field__230=2)
+    assert node.checks().check_health()
+    for boot in ("boot-2", "boot-3"):
+        node.boot(boot)
+        node.checks().check_health()
+        assert node.is_drained
+    node.gpus(gpu1__field__230=0)
+    node.checks().check_health()
+    assert not node.is_drained
+
+
+def test_a_reboot_mends_nothing_that_has_to_be_replaced(node: GpuNode) -> None:
+    node.repairs_itself()
+    node.record(LOST)
+    node.gpus(gpu0__remap_failed=1)
+    node.checks().check_health()
+    node.gpus(gpu0__remap_failed=0)
+    node.boot("boot-2")
+    node.checks().check_health()
+    assert node.is_drained
+
+
+def test_a_node_that_an_admin_returned_before_the_reboot_is_left_alone(node: GpuNode) -> None:
+    node.repairs_itself()
+    node.record(LOST)
+    node.checks().check_health()
+    node.slurm.resume("n1")
+    node.boot("boot-2")
+    said = list(node.said)
+    node.slurm.calls.clear()
+    for _ in range(2):
+        node.checks().check_health()
+    assert (node.said, node.slurm.calls) == (said, ["nodes"])
+
+
+def test_the_reboot_that_a_fault_asked_for_is_missed_until_there_was_one(node: GpuNode) -> None:
+    node.record(LOST)
+    node.checks().check_health()
+    missed = node.checks().missing_reboot(node.reason)
+    assert missed.endswith("that needs a reboot, and there was none since")
+    node.boot("boot-2")
+    assert node.checks().missing_reboot(node.reason) == ""
+    node.ledger.unlink()
+    assert "nothing is known here of one since" in node.checks().missing_reboot(node.reason)
 
 
 @pytest.mark.parametrize(

@@ -34,6 +34,9 @@ def fault(rule: str) -> Judgement:
         ("gpu-remap-failed", ""),
         ("gpu-pcie-width", ""),
         ("bmc-power-supply", ""),
+        ("xid-79", "reboot"),
+        ("xid-64", "reset"),
+        ("edac-uncorrected", ""),
     ],
 )
 def test_the_recommended_action_says_what_a_fault_asks_for(rule: str, repair: str) -> None:
@@ -60,3 +63,11 @@ def test_a_reboot_repairs_what_asked_for_it_and_a_reset_shows_in_the_state_alone
 
 def test_a_fault_without_a_root_asks_for_what_the_node_needs() -> None:
     assert repair_of(Judgement(JobCause.UNKNOWN, NodeAction.REBOOT, "because")) == "reboot"
+
+
+def test_a_fault_that_came_with_one_that_needs_more_is_not_repaired_by_a_reboot() -> None:
+    lost, worn, hint = (fault(rule).root for rule in ("gpu-lost", "gpu-remap-failed", "xid-45"))
+    reset = fault("gpu-reset-required")
+    assert repair_of(fault("gpu-lost"), [lost, hint]) == "reboot"
+    assert repair_of(fault("gpu-lost"), [lost, worn]) == ""
+    assert repair_of(reset, [reset.root, lost]) == "reboot"

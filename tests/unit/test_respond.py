@@ -12,7 +12,14 @@ from slurm_failover.errors import SlurmError
 from slurm_failover.evidence import read_evidence
 from slurm_failover.model import JobCause, JobFacts, Judgement, NodeAction
 from slurm_failover.node.blame import Share
-from slurm_failover.node.respond import REASON_LIMIT, EndingJob, Responder, write_reason
+from slurm_failover.node.respond import (
+    REASON_LIMIT,
+    EndingJob,
+    Responder,
+    Response,
+    lift_drain,
+    write_reason,
+)
 from slurm_failover.record import Record, write_record
 
 HARDWARE = FINDINGS["hardware"]
@@ -31,7 +38,7 @@ class Scene:
         self.slurm.schedule()
         return label
 
-    def respond(self, found: Judgement, ending: EndingJob | None = None) -> tuple[int, ...]:
+    def respond(self, found: Judgement, ending: EndingJob | None = None) -> Response:
         facts = self.slurm.nodes("n1")[0]
         jobs = [(job, Share(found)) for job in self.slurm.jobs_on("n1")]
         fault = found if found.node is not NodeAction.NONE else None
@@ -48,8 +55,9 @@ def scene() -> Scene:
 def test_the_drain_and_the_evidence_are_one_request_before_the_job_is_stopped(scene: Scene) -> None:
     label = scene.run()
     scene.slurm.calls.clear()
-    assert scene.respond(HARDWARE) == (int(label),)
-    assert scene.slurm.calls[-2:] == ["update_node", "requeue_and_hold"]
+    done = scene.respond(HARDWARE)
+    assert (done.hit, done.reason) == ((int(label),), scene.slurm.peek_node("n1").reason)
+    assert scene.slurm.calls[-2:] == ["update_node", "stop"]
     entry = read_evidence("n1", scene.slurm.peek_node("n1").extra)[0]
     assert (entry.requeued, entry.start) == (True, scene.slurm.peek(label).start)
 
@@ -61,7 +69,7 @@ def test_done_again_it_changes_nothing(scene: Scene) -> None:
     scene.slurm.calls.clear()
     scene.respond(HARDWARE)
     assert scene.slurm.peek_node("n1").facts().reason == before.reason
-    assert "requeue_and_hold" not in scene.slurm.calls
+    assert "stop" not in scene.slurm.calls
 
 
 @pytest.mark.parametrize("state", ["DRAIN", "DOWN", "FAIL"])
@@ -77,7 +85,7 @@ def test_the_reason_of_a_node_out_of_service_stays(scene: Scene, state: str) -> 
 
 def test_a_fault_that_is_not_the_hardwares_stops_no_job(scene: Scene) -> None:
     label = scene.run()
-    assert scene.respond(FINDINGS["internal, reboot"]) == ()
+    assert scene.respond(FINDINGS["internal, reboot"]).hit == ()
     assert scene.slurm.job(label).states == {"RUNNING"}
     assert scene.slurm.peek_node("n1").reason.endswith("; reboot needed")
 
@@ -121,14 +129,49 @@ def test_a_job_that_slurm_can_not_requeue_runs_on(scene: Scene) -> None:
 
 
 def test_a_refused_requeue_leaves_the_drain(scene: Scene, monkeypatch: pytest.MonkeyPatch) -> None:
-    def refuse(_: str) -> None:
+    def refuse(*_: object) -> None:
         raise SlurmError("no")
 
     scene.run()
-    monkeypatch.setattr(scene.slurm, "requeue_and_hold", refuse)
+    monkeypatch.setattr(scene.slurm, "stop", refuse)
     with pytest.raises(SlurmError):
         scene.respond(HARDWARE)
     assert scene.slurm.peek_node("n1").reason.startswith("slurm-failover: ")
+
+
+# --- the way back ---------------------------------------------------------------------------------
+
+OURS = "slurm-failover: Xid 79; reboot needed"
+
+
+@pytest.mark.parametrize(
+    ("reason", "written", "refusal"),
+    [
+        (OURS, OURS, ""),
+        (OURS, "", ""),
+        (f"{OURS} : reboot issued : reboot complete", OURS, ""),
+        (f"{OURS} : Not responding", OURS, ""),
+        (f"{OURS}. RMA 4711, do not resume", OURS, "its reason was changed since we wrote it"),
+        (f"{OURS} : RMA 4711", OURS, "its reason was changed since we wrote it"),
+        (f"{OURS} : reboot issued : RMA 4711", OURS, "its reason was changed since we wrote it"),
+        (OURS, f"{OURS} (job 5)", "its reason was changed since we wrote it"),
+        ("slurm-failover: kept for bob", OURS, "its reason was changed since we wrote it"),
+        ("memory test", OURS, "its reason is not ours"),
+        (f"memory test, was: {OURS}", OURS, "its reason is not ours"),
+    ],
+)
+def test_only_our_own_drain_as_we_wrote_it_is_lifted(
+    scene: Scene, reason: str, written: str, refusal: str
+) -> None:
+    scene.slurm.drain("n1", reason)
+    said = lift_drain(scene.slurm, "n1", written)
+    assert said == (f"{refusal}: {reason}" if refusal else "")
+    assert scene.slurm.peek_node("n1").facts().has("DRAIN") is bool(refusal)
+
+
+def test_a_node_in_service_is_not_resumed_again(scene: Scene) -> None:
+    assert lift_drain(scene.slurm, "n1", OURS) == "n1 is in service"
+    assert "update_node" not in scene.slurm.calls
 
 
 # --- the reason -----------------------------------------------------------------------------------

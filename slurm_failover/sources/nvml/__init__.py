@@ -9,6 +9,7 @@ from pathlib import Path
 
 from slurm_failover.health.gpu_state import GpuState, from_reader
 from slurm_failover.sources.bounded import Answer, run_bounded
+from slurm_failover.sources.kmsg import boot_id
 
 _READER = Path(__file__).with_name("reader.py")
 
@@ -33,7 +34,7 @@ def read_state(timeout: float, *, lock: Path | None = None, proc: Path = Path("/
 def _state_of(answer: Answer, timeout: float, proc: Path) -> GpuState:
     whole_lines = answer.output.rpartition("\n")[0].splitlines()
     try:
-        state = from_reader(whole_lines, time.time(), boot_id(proc))
+        state = from_reader(whole_lines, time.time(), boot_id(str(proc)))
     except (ValueError, TypeError, KeyError) as error:
         return _unreadable(f"the NVML reader's answer makes no sense: {error}", proc)
     if answer.timed_out:
@@ -45,13 +46,5 @@ def _state_of(answer: Answer, timeout: float, proc: Path) -> GpuState:
     return state
 
 
-def boot_id(proc: Path = Path("/proc")) -> str:
-    """The kernel's name for this boot, or "" where it cannot be read."""
-    try:
-        return (proc / "sys/kernel/random/boot_id").read_text().strip()
-    except OSError:
-        return ""
-
-
 def _unreadable(why: str, proc: Path) -> GpuState:
-    return GpuState(time=time.time(), boot_id=boot_id(proc), unreadable=why)
+    return GpuState(time=time.time(), boot_id=boot_id(str(proc)), unreadable=why)

@@ -9,7 +9,7 @@ from pathlib import Path
 
 from slurm_failover.health.machine_state import MachineState, from_sysfs_reader
 from slurm_failover.sources.bounded import run_bounded
-from slurm_failover.sources.nvml import boot_id
+from slurm_failover.sources.kmsg import boot_id
 
 _READER = Path(__file__).with_name("reader.py")
 
@@ -23,7 +23,7 @@ def read_machine(
     ``unreadable`` says why the look was cut short.
     """
     argv = [sys.executable, "-I", str(_READER), str(sys_root)]
-    now, boot = time.time(), boot_id(proc)
+    now, boot = time.time(), boot_id(str(proc))
     try:
         answer = run_bounded(argv, timeout)
         lines = answer.output.rpartition("\n")[0].splitlines()
