@@ -207,6 +207,11 @@ class JobFacts:
         """Whether the job is in any of the given Slurm states or flags."""
         return not self.states.isdisjoint(states)
 
+    def runs_since(self, start: float) -> bool:
+        """Whether the attempt that began at ``start`` still runs, or is suspended."""
+        runs = self.has("RUNNING", "SUSPENDED") and not self.has("COMPLETING")
+        return runs and self.start == start
+
 
 @dataclass(frozen=True, slots=True)
 class NodeFacts:

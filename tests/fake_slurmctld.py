@@ -81,6 +81,18 @@ class FakeSlurm:
         job.restarts += 1
         self._settle(job)
 
+    def stop(self, label: str, start: float) -> None:
+        """See the protocol."""
+        self.calls.append("stop")
+        job = self._find(label)
+        if job.state != "RUNNING" or job.start != start:
+            return
+        if job.hold:
+            self.requeue(label)
+        else:
+            self.requeue_and_hold(label)
+            self.calls.pop()
+
     def hold(self, label: str) -> None:
         """See the protocol."""
         self.calls.append("hold")

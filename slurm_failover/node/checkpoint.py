@@ -27,7 +27,7 @@ def stop_job(slurm: Slurm, job: JobFacts, site: CheckpointSettings, say: Say) ->
     """Requeue and hold a running job, after the grace that it asks for. Raises SlurmError."""
     wish = read_checkpoint(job.comment, site)
     if wish is None:
-        slurm.requeue_and_hold(job.label)
+        slurm.stop(job.label, job.start)
         say(f"job {job.label} is requeued and held")
         return
     slurm.signal(job.label, wish.signal, batch_only=wish.batch_only)
@@ -38,11 +38,11 @@ def stop_job(slurm: Slurm, job: JobFacts, site: CheckpointSettings, say: Say) ->
 
 def stop_after_grace(environment: Mapping[str, str], settings: Settings, say: Say) -> None:
     """Requeue and hold the job if it still runs when its grace is over."""
-    slurm, label = connect(settings, say), environment[_JOB]
+    slurm, label, start = connect(settings, say), environment[_JOB], float(environment[_START])
     deadline = time.monotonic() + float(environment[_GRACE])
-    while _runs_on(slurm, label, float(environment[_START])):
+    while _runs_on(slurm, label, start):
         if time.monotonic() >= deadline:
-            slurm.requeue_and_hold(label)
+            slurm.stop(label, start)
             say(f"job {label} is requeued and held")
             return
         time.sleep(min(_PAUSE, max(deadline - time.monotonic(), 0.0)))
@@ -52,7 +52,6 @@ def stop_after_grace(environment: Mapping[str, str], settings: Settings, say: Sa
 def _runs_on(slurm: Slurm, label: str, start: float) -> bool:
     """Whether the same attempt still runs; also where Slurm does not say."""
     try:
-        job = slurm.job(label)
+        return slurm.job(label).runs_since(start)
     except SlurmError:
         return True
-    return job.has("RUNNING", "SUSPENDED") and not job.has("COMPLETING") and job.start == start

@@ -72,6 +72,13 @@ class Slurm(Protocol):
         """
         ...
 
+    def stop(self, label: str, start: float) -> None:
+        """Requeue and hold the attempt of a job that began at ``start``, if it still runs: one that
+        was cancelled or ended meanwhile, and a later attempt, are left as they are. Where somebody
+        holds the job already it is that hold which stays.
+        """
+        ...
+
     def hold(self, label: str) -> None:
         """Hold a pending job so that its owner may release it."""
         ...

@@ -40,6 +40,10 @@ class Observer:
         """See the protocol."""
         self._tell(f"would requeue and hold job {label}")
 
+    def stop(self, label: str, start: float) -> None:
+        """See the protocol."""
+        self._tell(f"would requeue and hold job {label}")
+
     def hold(self, label: str) -> None:
         """See the protocol."""
         self._tell(f"would hold job {label}")

@@ -80,6 +80,10 @@ class Scontrol:
             if _PENDING_ALREADY not in str(error):
                 raise
 
+    def stop(self, label: str, start: float) -> None:
+        """See the protocol."""
+        persist(lambda: self._try_to_stop(label, start), self._patience)
+
     def hold(self, label: str) -> None:
         """See the protocol."""
         self._run("scontrol", "uhold", label)
@@ -127,6 +131,16 @@ class Scontrol:
             if key.strip() == name:
                 return "" if value.strip() == "(null)" else value.strip()
         return ""
+
+    def _try_to_stop(self, label: str, start: float) -> None:
+        """Look first: an earlier try may have been carried out, and the job may run again. What
+        happens between look and stop is Slurm's: Incomplete requeues a job only while it runs (seen
+        on 24.11.5 and 26.05.5), and a plain requeue keeps the hold of a running job.
+        """
+        job = self.job(label)
+        if job.runs_since(start):
+            how = "requeue" if job.held else "requeuehold"
+            self._try("scontrol", how, "Incomplete", label)
 
     def _read(self, program: str, *arguments: str) -> dict[str, Any]:
         raw = self._run(program, *arguments)

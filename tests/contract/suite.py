@@ -136,6 +136,45 @@ class SlurmContract:
         assert (job.held, job.restarts) == (True, 1)
         assert (job.exit_code, job.exit_signal) == (0, 0)
 
+    def test_a_running_attempt_is_stopped_held_and_once(self, world: World) -> None:
+        label = world.run()
+        world.stall(label)
+        start = world.slurm.job(label).start
+        for _ in range(2):
+            world.slurm.stop(label, start)
+        job = world.slurm.job(label)
+        assert job.states == {"PENDING", "COMPLETING"}
+        assert (job.held, job.held_by_requeue, job.restarts) == (True, True, 1)
+
+    def test_an_attempt_that_was_cancelled_or_ended_is_not_stopped(self, world: World) -> None:
+        cancelled, failed = world.run(), world.run()
+        starts = {label: world.slurm.job(label).start for label in (cancelled, failed)}
+        world.stall(cancelled)
+        world.cancel(cancelled)
+        world.fail(failed)
+        for label, start in starts.items():
+            world.slurm.stop(label, start)
+        assert world.slurm.job(cancelled).states == {"CANCELLED", "COMPLETING"}
+        assert world.slurm.job(failed).states == {"FAILED", "COMPLETING"}
+
+    def test_a_later_attempt_is_not_stopped_for_an_earlier_one(self, world: World) -> None:
+        label = world.run()
+        world.slurm.stop(label, world.slurm.job(label).start - 100)
+        assert world.slurm.job(label).states == {"RUNNING"}
+
+    @pytest.mark.parametrize("by", ["JobHeldUser", "JobHeldAdmin"])
+    def test_whoever_holds_a_running_job_holds_it_when_it_was_stopped(
+        self, world: World, by: str
+    ) -> None:
+        label = world.run()
+        world.stall(label)
+        world.slurm.hold(label) if by == "JobHeldUser" else world.hold_as_admin(label)
+        world.slurm.stop(label, world.slurm.job(label).start)
+        world.finish_epilogs(label)
+        job = world.slurm.job(label)
+        assert (job.states, job.held, job.reason) == ({"PENDING"}, True, by)
+        assert not job.held_by_requeue
+
     def test_requeued_twice_is_requeued_once(self, world: World) -> None:
         label = world.run()
         world.fail(label)

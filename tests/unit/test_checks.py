@@ -324,7 +324,7 @@ def test_an_observer_tells_and_changes_nothing(node: Node) -> None:
     label = node.run_job()
     node.record(LOST)
     assert not node.end_job(label)
-    assert "requeue_and_hold" not in node.slurm.calls
+    assert "stop" not in node.slurm.calls
     assert (node.reason, node.slurm.peek_node("n1").flags) == ("", set())
     assert any("would update node n1: drain=" in line for line in node.said)
 

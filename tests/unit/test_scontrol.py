@@ -155,6 +155,20 @@ def test_a_requeue_that_was_done_though_its_answer_got_lost_is_success(stand_in:
     assert stand_in.calls() == [["scontrol", "requeuehold", "7"]] * 2
 
 
+def running(start: int) -> str:
+    """Job 7 as it runs since ``start``."""
+    job = {"job_id": 7, "job_state": ["RUNNING"], "start_time": {"set": True, "number": start}}
+    return f"echo '{json.dumps({'jobs': [job]})}'\n"
+
+
+def test_a_stop_whose_answer_got_lost_does_not_stop_the_next_attempt(stand_in: StandIn) -> None:
+    lost = fail("Socket timed out on send/recv operation")
+    stand_in.answer(running(1000), lost, running(2000), last=fail("must not be asked"))
+    stand_in.client(patience=20).stop("7", 1000.0)
+    shown = ["scontrol", "show", "job", "7", JSON]
+    assert stand_in.calls() == [shown, ["scontrol", "requeuehold", "Incomplete", "7"], shown]
+
+
 def test_a_requeue_that_slurm_refuses_is_an_error(stand_in: StandIn) -> None:
     stand_in.answer(last=fail("Requested operation is presently disabled for job 7"))
     with pytest.raises(SlurmError, match="disabled"):
