@@ -29,7 +29,7 @@ ROOT = Path(__file__).resolve().parent.parent
 REPOSITORY = "slurm-failover/cluster"
 KEEP_IMAGES = 4
 PACKAGE_SOURCES = ("setup.cfg", "pyproject.toml", "LICENSE", "README.md", "MANIFEST.in")
-PACKAGE_FOLDERS = ("slurm_failover", "prolog", "epilog", "plugins")
+PACKAGE_FOLDERS = ("slurm_failover", "prolog", "epilog", "plugins", "systemd")
 IMAGE_SOURCES = ("Dockerfile", "bin", "config", "nvml")
 
 

@@ -9,18 +9,24 @@ from slurm_failover.controller.returns import readmit_nodes
 from slurm_failover.controller.work import reconcile
 from slurm_failover.settings.tables import Settings
 from slurm_failover.slurm.connect import connect
+from slurm_failover.slurm.standby import Standby
 
 
 @click.command("reconcile")
 @click.pass_obj
 def command(settings: Settings) -> None:
-    """Finish what was interrupted; to be run as SlurmUser.
+    """Finish interrupted work, as SlurmUser.
 
     That is decisions, releases and raised priorities.
 
     Nodes that are back in service are taken off the lists of the jobs that wait. It may run at any
-    time and any number of times; a job that needs nothing is left as it is.
+    time and any number of times; a job that needs nothing is left as it is. On a controller that is
+    on standby it does nothing, so its timer may run on all of them.
     """
+    slurm = connect(settings, say_to_terminal)
+    if Standby(slurm).is_known():
+        say_to_terminal("another controller acts for Slurm now: nothing to do on this one")
+        return
     count = reconcile(settings, say_to_terminal)
-    readmit_nodes(connect(settings, say_to_terminal), say_to_terminal)
+    readmit_nodes(slurm, say_to_terminal)
     say_to_terminal(f"{count} job{'s' * (count != 1)} had something left to do")

@@ -44,15 +44,8 @@ def decide_waiting(settings: Settings, say: Say) -> None:
 
 
 def reconcile(settings: Settings, say: Say) -> int:
-    """Take up every job whose record calls for something, and serve it. How many there were.
-
-    On a controller that is on standby there is nothing to do: the one that acts does it.
-    """
-    slurm = connect(settings, say)
-    if Standby(slurm).is_known():
-        say("this controller is on standby")
-        return 0
-    notes = _open_notes(settings)
+    """Take up every job whose record calls for something, and serve it. How many there were."""
+    slurm, notes = connect(settings, say), _open_notes(settings)
     take_up(slurm, notes, read_limits(settings), say)
     waiting = len(notes.read())
     _decider(settings, notes, say).run()
