@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import signal
 import subprocess
 import sys
 import time
@@ -218,3 +219,20 @@ def test_a_healthy_run_asks_nobody_and_imports_nothing_heavy(site: Site, name: s
     # The health check reads sysfs as well.
     heavy = HEAVY if name == "healthcheck" else (*HEAVY, "pathlib")
     assert [module for module in modules if module.startswith(heavy)] == []
+
+
+def test_a_hook_whose_time_is_over_says_so_and_is_no_verdict(
+    site: Site, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def hang(*_: object) -> bool:
+        os.kill(os.getpid(), signal.SIGTERM)
+        signal.pause()
+        return True
+
+    monkeypatch.setitem(hooks.HOOKS, "prolog", hang)
+    before = signal.signal(signal.SIGTERM, hooks.give_up)
+    try:
+        assert hooks.main(["prolog"]) == 0
+    finally:
+        signal.signal(signal.SIGTERM, before)
+    assert site.said()[0].endswith("prolog: no verdict: the hook was ended before it was done")
