@@ -16,13 +16,14 @@ def make_folder(path: str) -> None:
     os.makedirs(path, mode=0o700, exist_ok=True)  # noqa: PTH103 - no pathlib on a hook's path
 
 
-def write_whole(path: str, text: str) -> None:
+def write_whole(path: str, text: str, mode: int = 0o600) -> None:
     """Replace a file's contents so that a reader sees the old or the new, never a half."""
     temporary = f"{path}.{os.getpid()}.new"
     flags = os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_NOFOLLOW | os.O_CLOEXEC
     handle = os.open(temporary, flags, 0o600)
     try:
         with os.fdopen(handle, "w", encoding="utf-8") as file:
+            os.fchmod(handle, mode)
             file.write(text)
             file.flush()
             os.fsync(file.fileno())

@@ -8,7 +8,6 @@ the hooks is here: a bug of ours is logged, is no verdict, and never drains a no
 from __future__ import annotations
 
 import os
-import signal
 import sys
 
 TYPE_CHECKING = False
@@ -32,18 +31,12 @@ def main(arguments: list[str]) -> int:
     log = Log(name)
     try:
         settings = load_settings()
-        log = Log(name, settings.state.log)
+        observes = settings.failover.mode == "observe"
+        log = Log(f"{name} (observes only)" if observes else name, settings.state.log)
         return VERDICT if HOOKS[name](settings, log.say) else 0
     except Exception as error:  # noqa: BLE001 - the boundary
         log.say(_explain(error))
         return 0
-
-
-def give_up(*_: object) -> None:
-    """End a hook whose time is over: its script sends SIGTERM then (timeout(1))."""
-    from slurm_failover.errors import FailoverError
-
-    raise FailoverError("the hook was ended before it was done")
 
 
 def _prolog(settings: Settings, say: Say) -> bool:
@@ -123,6 +116,13 @@ def _stop_job(settings: Settings, say: Say) -> bool:
     return False
 
 
+def _notify(settings: Settings, say: Say) -> bool:
+    from slurm_failover.notify import run_program
+
+    run_program(os.environ, settings, say)
+    return False
+
+
 def _may_be_flagged() -> bool:
     return "SPANK_FAILOVER" in os.environ or "failover" in os.environ.get("SLURM_JOB_COMMENT", "")
 
@@ -146,12 +146,12 @@ HOOKS: dict[str, Callable[[Settings, Say], bool]] = {
     "decide": _decide,
     "tell_verdict": _tell_verdict,
     "stop_job": _stop_job,
+    "notify": _notify,
     "watch": _watch,
 }
 
 if __name__ == "__main__":
     sys.path.insert(0, os.path.dirname(os.path.dirname(os.path.abspath(__file__))))  # noqa: PTH100, PTH120
-    signal.signal(signal.SIGTERM, give_up)
     status = main(sys.argv[1:])
     sys.stderr.flush()
     # All is written and closed: to take the interpreter down by the book would cost 5 ms a hook.

@@ -12,13 +12,17 @@ from collections.abc import Callable
 from dataclasses import replace
 
 from slurm_failover import files, lifecycle
+from slurm_failover.controller.account import account
 from slurm_failover.controller.endings import Say, finish_hold, write_both
 from slurm_failover.controller.notes import Note, Notes
 from slurm_failover.controller.placement import Placement
 from slurm_failover.errors import FailoverError, RecordError, SlurmError, SlurmUnavailable
+from slurm_failover.foresight import show_as_it_is
+from slurm_failover.happening import Happening, Kind
 from slurm_failover.model import JobFacts, Limits, NodeFacts
 from slurm_failover.policy import Action, Ending, decide
 from slurm_failover.record import Record, Step, read_record
+from slurm_failover.reporter import Report, report_to_nobody
 from slurm_failover.slurm.client import JobChange, Slurm
 
 FIRST_PAUSE = 0.1
@@ -41,10 +45,18 @@ class Decider:
         say: Say,
         catch_up: Callable[[], bool] = lambda: False,
         is_standby: Callable[[], bool] = lambda: False,
+        guard: Callable[[JobFacts], str] = lambda _: "",
+        imagine: Callable[[JobFacts, Record], JobFacts] = show_as_it_is,
+        report: Report = report_to_nobody,
     ) -> None:
         """``catch_up`` serves what hooks left behind and says whether anything is left;
         ``is_standby`` says whether another controller acts now, so that this one must not.
+        ``guard`` says why a job may not be moved now, if so; ``imagine`` shows a job as it would be
+        had we acted, where we only observe.
         """
+        self._guard = guard
+        self._imagine = imagine
+        self._report = report
         self._catch_up = catch_up
         self._is_standby = is_standby
         self._began = time.monotonic()
@@ -103,6 +115,9 @@ class Decider:
         try:
             jobs = {job.job_id: job for job in self._slurm.jobs([note.label for note in waiting])}
             ready = [note for note in waiting if self._is_ready(note, jobs)]
+            for note in ready:
+                if note.job_id in jobs:
+                    jobs[note.job_id] = self._imagine(jobs[note.job_id], note.record)
             nodes = self._ask_nodes([jobs[note.job_id] for note in ready if note.job_id in jobs])
         except SlurmUnavailable as error:
             self._say(f"Slurm does not answer, the decision waits: {error}")
@@ -176,13 +191,24 @@ class Decider:
             return True
         heard = [nodes[name] for name in lifecycle.expand(record.attempt.nodes) if name in nodes]
         verdict = decide(job, record, heard, self._limits, silent=job.has("COMPLETING"))
+        if verdict.action is Action.FAILOVER and (stop := self._guard(job)):
+            return self._put_off(job, record, f"{stop}; decided when it closes")
         decided = lifecycle.apply_verdict(record, verdict)
         change = write_both(job, decided)
         if verdict.action is Action.FAILOVER:
             change = replace(change, excluded=lifecycle.merge_nodes(job.excluded, decided.excluded))
         self._slurm.update_job(job.label, change)
         self._say(f"job {job.label}: {verdict.action.value}: {verdict.because}")
+        self._report(account(job, decided, verdict))
         return self._finish(job, decided)
+
+    def _put_off(self, job: JobFacts, record: Record, because: str) -> bool:
+        """Leave the job held, and say so once. Whoever reconciles next decides on it again."""
+        if record.because != because:
+            self._write(job, replace(record, because=because))
+            told = Happening(Kind.PUT_OFF, because, job=job.label, user=job.user)
+            self._report(told)
+        return True
 
     def _finish(self, job: JobFacts, record: Record) -> bool:
         """Do what the decision asks for: cancel the job, or release and place it."""

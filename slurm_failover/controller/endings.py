@@ -7,6 +7,7 @@ from collections.abc import Callable, Iterable, Sequence
 from dataclasses import replace
 
 from slurm_failover import lifecycle
+from slurm_failover.controller.account import account_restart, is_restart
 from slurm_failover.controller.arrivals import Arrival
 from slurm_failover.controller.notes import Note, Notes
 from slurm_failover.evidence import choose, is_drained_by_us, read_evidence
@@ -21,12 +22,21 @@ from slurm_failover.record import (
     write_refusal,
 )
 from slurm_failover.refusal import refuse_wish
+from slurm_failover.reporter import Report, report_to_nobody
 from slurm_failover.slurm.client import JobChange, Slurm
 
 Say = Callable[[str], None]
 
 
-def record_start(slurm: Slurm, limits: Limits, shown: JobFacts, arrival: Arrival, say: Say) -> None:
+def record_start(
+    slurm: Slurm,
+    limits: Limits,
+    shown: JobFacts,
+    arrival: Arrival,
+    *,
+    say: Say,
+    report: Report = report_to_nobody,
+) -> None:
     """Record that an attempt of a flagged job starts; an unflagged job is left as it is."""
     job = replace(shown, nodes=arrival.nodes or shown.nodes)
     wish = read_opt_in(job.comment, arrival.option)
@@ -43,6 +53,8 @@ def record_start(slurm: Slurm, limits: Limits, shown: JobFacts, arrival: Arrival
     old = read_record(job.admin_comment) if job.restarts else None
     record = lifecycle.start_attempt(job, old, retry_limit(wish, limits))
     slurm.update_job(job.label, write_both(job, record))
+    if old is not None and is_restart(old, record):
+        report(account_restart(job, old, record))
 
 
 def hold_end(

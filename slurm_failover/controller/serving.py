@@ -11,6 +11,7 @@ from slurm_failover.controller.endings import hold_end, record_start
 from slurm_failover.controller.notes import Notes
 from slurm_failover.errors import FailoverError, SlurmUnavailable
 from slurm_failover.model import JobFacts, Limits, NodeFacts
+from slurm_failover.reporter import Report, report_to_nobody
 from slurm_failover.slurm.client import Slurm
 
 Say = Callable[[str], None]
@@ -24,7 +25,15 @@ still ends before the hook's deadline (45 s, see serve.sh).
 class Server:
     """Serves arrivals. Each step can be repeated, so an entry goes only when it was served."""
 
-    def __init__(self, slurm: Slurm, notes: Notes, limits: Limits, say: Say) -> None:
+    def __init__(
+        self,
+        slurm: Slurm,
+        notes: Notes,
+        limits: Limits,
+        say: Say,
+        report: Report = report_to_nobody,
+    ) -> None:
+        self._report = report
         self._slurm = slurm
         self._notes = notes
         self._limits = limits
@@ -67,7 +76,9 @@ class Server:
             return
         try:
             if arrival.kind is Kind.START:
-                record_start(self._slurm, self._limits, job, arrival, self._say)
+                record_start(
+                    self._slurm, self._limits, job, arrival, say=self._say, report=self._report
+                )
             else:
                 hold_end(
                     self._slurm,

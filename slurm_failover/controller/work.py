@@ -2,27 +2,33 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 
 from slurm_failover import files
 from slurm_failover.controller.arrivals import Kind, Queue, from_environment
+from slurm_failover.controller.breaker import Guard
 from slurm_failover.controller.decider import Decider
 from slurm_failover.controller.endings import find_missed_end
 from slurm_failover.controller.notes import Note, Notes
 from slurm_failover.controller.placement import Placement
 from slurm_failover.controller.serving import Server
 from slurm_failover.errors import RecordError, SlurmUnavailable
+from slurm_failover.foresight import imagine_held, show_as_it_is
 from slurm_failover.lifecycle import is_running, is_unfinished, merge_nodes
+from slurm_failover.metrics import Metrics
 from slurm_failover.model import JobFacts, Limits, NodeFacts
 from slurm_failover.policy import Ending
 from slurm_failover.record import Record, read_record
+from slurm_failover.reporter import reporter
 from slurm_failover.settings.limits import read_limits
 from slurm_failover.settings.tables import Settings
 from slurm_failover.slurm.client import Slurm
 from slurm_failover.slurm.connect import connect
 from slurm_failover.slurm.standby import Standby
 
+ROLE = "controller"
 Environment = Mapping[str, str]
 Say = Callable[[str], None]
 
@@ -34,7 +40,7 @@ def serve_hook(kind: Kind, environment: Environment, settings: Settings, say: Sa
     notes = _open_notes(settings)
     queue = Queue(environment.get("FAILOVER_QUEUE") or notes.queue)
     queue.add(from_environment(kind, environment))
-    _serve(Server(connect(settings, say), notes, read_limits(settings), say), queue, say)
+    _serve(_server(connect(settings, say), notes, settings, say), queue, say)
     return _is_decider_due(notes, queue)
 
 
@@ -49,6 +55,8 @@ def reconcile(settings: Settings, say: Say) -> int:
     take_up(slurm, notes, read_limits(settings), say)
     waiting = len(notes.read())
     _decider(settings, notes, say).run()
+    _guard(slurm, settings, say).look()
+    Metrics(settings, ROLE, say).set_to("last_reconcile_timestamp_seconds", round(time.time()))
     return waiting
 
 
@@ -101,9 +109,22 @@ def _decider(settings: Settings, notes: Notes, say: Say) -> Decider:
         placement=Placement(priority.method, priority.nice, priority.qos),
         wait_for_nodes=settings.failover.wait_for_nodes,
         say=say,
-        catch_up=partial(_catch_up, Server(slurm, notes, limits, say), Queue(notes.queue), say),
+        catch_up=partial(_catch_up, _server(slurm, notes, settings, say), Queue(notes.queue), say),
         is_standby=Standby(slurm).is_known,
+        guard=_guard(slurm, settings, say).against,
+        report=reporter(settings, ROLE, say),
+        imagine=imagine_held if settings.failover.mode == "observe" else show_as_it_is,
     )
+
+
+def _server(slurm: Slurm, notes: Notes, settings: Settings, say: Say) -> Server:
+    return Server(slurm, notes, read_limits(settings), say, reporter(settings, ROLE, say))
+
+
+def _guard(slurm: Slurm, settings: Settings, say: Say) -> Guard:
+    memory = f"{settings.state.directory}/{ROLE}/breaker.json"
+    report = reporter(settings, ROLE, say)
+    return Guard(slurm, settings.breaker, memory=memory, say=say, report=report)
 
 
 def _catch_up(server: Server, queue: Queue, say: Say) -> bool:
