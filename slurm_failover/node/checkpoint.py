@@ -1,26 +1,31 @@
 """Stop a running job that a fault has hit: at once, or after a signal and a grace to save its work.
 
 The grace is longer than a hook may take, so a process of its own waits for it. Should that process
-die, the job runs on until it ends, is found by the node's next fault, or Slurm loses the node.
+die, the node's next health check starts another.
 """
 
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 
+from slurm_failover import files
 from slurm_failover.checkpoint import read_checkpoint
 from slurm_failover.detach import start_detached
-from slurm_failover.errors import SlurmError
+from slurm_failover.errors import NoSuchJob, SlurmError
 from slurm_failover.model import JobFacts
+from slurm_failover.node import stops
+from slurm_failover.node.stops import Stop
 from slurm_failover.settings.tables import CheckpointSettings, Settings
 from slurm_failover.slurm.client import Slurm
 from slurm_failover.slurm.connect import connect
 
 Say = Callable[[str], None]
 
-_JOB, _START, _GRACE = "FAILOVER_STOP_JOB", "FAILOVER_STOP_START", "FAILOVER_STOP_GRACE"
+_STOP = "FAILOVER_STOP"
 _PAUSE = 1.0
+_PATIENCE = 5.0
+"""Seconds to wait for the lock: a health check that looks holds it for a moment."""
 
 
 def stop_job(slurm: Slurm, job: JobFacts, site: CheckpointSettings, say: Say) -> None:
@@ -30,28 +35,52 @@ def stop_job(slurm: Slurm, job: JobFacts, site: CheckpointSettings, say: Say) ->
         slurm.stop(job.label, job.start)
         say(f"job {job.label} is requeued and held")
         return
-    slurm.signal(job.label, wish.signal, batch_only=wish.batch_only)
-    say(f"job {job.label} has {wish.grace} s after signal {wish.signal} to save its work")
-    told = {_JOB: job.label, _START: str(job.start), _GRACE: str(wish.grace)}
-    start_detached("stop_job", told)
+    stop = Stop(job.label, job.start, time.time() + wish.grace)
+    if stops.write_stop(stop):
+        slurm.signal(job.label, wish.signal, batch_only=wish.batch_only)
+        say(f"job {job.label} has {wish.grace} s after signal {wish.signal} to save its work")
+    _wait_for(stop.path)
+
+
+def take_up_stops(paths: Iterable[str], say: Say) -> None:
+    """Wait again for stops whose process died, for what is left of their grace."""
+    for path in paths:
+        say(f"{path}: nobody waited for the end of this grace (any more)")
+        _wait_for(path)
 
 
 def stop_after_grace(environment: Mapping[str, str], settings: Settings, say: Say) -> None:
-    """Requeue and hold the job if it still runs when its grace is over."""
-    slurm, label, start = connect(settings, say), environment[_JOB], float(environment[_START])
-    deadline = time.monotonic() + float(environment[_GRACE])
-    while _runs_on(slurm, label, start):
-        if time.monotonic() >= deadline:
-            slurm.stop(label, start)
-            say(f"job {label} is requeued and held")
+    """Requeue and hold the job if it still runs when its grace is over. Raises SlurmError."""
+    path = environment[_STOP]
+    with files.locked(stops.lock_of(path), _PATIENCE) as alone:
+        stop = stops.read_stop(path) if alone else None
+        if stop is not None:
+            _await_end(connect(settings, say), stop, say)
+        if alone:
+            stops.remove_stop(path)
+
+
+def _wait_for(path: str) -> None:
+    start_detached("stop_job", {_STOP: path})
+
+
+def _await_end(slurm: Slurm, stop: Stop, say: Say) -> None:
+    while _runs_on(slurm, stop):
+        left = stop.until - time.time()
+        if left <= 0:
+            slurm.stop(stop.label, stop.start)
+            say(f"job {stop.label} is requeued and held")
             return
-        time.sleep(min(_PAUSE, max(deadline - time.monotonic(), 0.0)))
-    say(f"job {label} ended within its grace")
+        time.sleep(min(_PAUSE, left))
+    say(f"job {stop.label} ended within its grace")
 
 
-def _runs_on(slurm: Slurm, label: str, start: float) -> bool:
+def _runs_on(slurm: Slurm, stop: Stop) -> bool:
     """Whether the same attempt still runs; also where Slurm does not say."""
     try:
-        return slurm.job(label).runs_since(start)
+        job = slurm.job(stop.label)
+    except NoSuchJob:
+        return False
     except SlurmError:
         return True
+    return job.runs_since(stop.start)

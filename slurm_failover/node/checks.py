@@ -13,6 +13,7 @@ from collections.abc import Callable, Iterator, Mapping
 from typing import TYPE_CHECKING
 
 from slurm_failover import files
+from slurm_failover.node import stops
 from slurm_failover.node.ledger import Ledger, read_ledger, write_ledger
 from slurm_failover.node.look import Look, look_at_log
 from slurm_failover.sources import kmsg
@@ -55,6 +56,7 @@ class NodeChecks:
 
     def check_health(self) -> bool:
         """HealthCheckProgram: is there anything new, in any source?"""
+        self._take_up_stops()
         ledger = self._read_ledger()
         log = self._look_on(ledger)
         readings = [*self._read_gpus(ledger), *self._read_machine(ledger)]
@@ -124,6 +126,14 @@ class NodeChecks:
         with files.locked(f"{self._folder}/lock", LOCK_PATIENCE) as held:
             if held:
                 self._write(change(self._read_ledger()))
+
+    def _take_up_stops(self) -> None:
+        """Go on with the requeue of jobs whose grace nobody waits out (any more)."""
+        left = stops.left_stops()
+        if left:
+            from slurm_failover.node.checkpoint import take_up_stops
+
+            take_up_stops(left, self._say)
 
     def _return_if_repaired(self, outcome: Outcome) -> None:
         """Lift our own drain where the site wants that and all its faults are repaired."""

@@ -106,6 +106,20 @@ def test_an_unflagged_job_sees_nothing_of_us(story: Story) -> None:
     assert story.cluster.output(job) == "0\n"
 
 
+def test_the_requeue_comes_also_where_the_process_that_waits_out_the_grace_dies(
+    story: Story,
+) -> None:
+    job = story.cluster.sbatch(STUBBORN, "--comment=failover checkpoint=B:USR1@12", "--gres=gpu:2")
+    [node] = story.wait_running(job)
+    story.cluster.inject(node, LOST)
+    story.cluster.wait(lambda: "was asked to save" in story.cluster.output(job), 30, "the signal")
+    story.cluster.check(node, "pkill -KILL -f '[s]top_job'")
+    assert "RUNNING" in story.cluster.job_state(job)
+    assert story.wait_running(job, restarts=1, seconds=60) != [node]
+    assert story.cluster.output(job).count("was asked to save") == 1
+    assert story.show(job)["retries"] == 1
+
+
 def test_a_job_that_does_not_end_in_its_grace_is_requeued_all_the_same(story: Story) -> None:
     job = story.cluster.sbatch(STUBBORN, "--comment=failover checkpoint=B:USR1@4", "--gres=gpu:2")
     [node] = story.wait_running(job)
