@@ -8,6 +8,7 @@ the hooks is here: a bug of ours is logged, is no verdict, and never drains a no
 from __future__ import annotations
 
 import os
+import signal
 import sys
 
 TYPE_CHECKING = False
@@ -37,6 +38,13 @@ def main(arguments: list[str]) -> int:
     except Exception as error:  # noqa: BLE001 - the boundary
         log.say(_explain(error))
         return 0
+
+
+def give_up(*_: object) -> None:
+    """End a hook whose time is over: its script sends SIGTERM then (timeout(1))."""
+    from slurm_failover.errors import FailoverError
+
+    raise FailoverError("the hook was ended before it was done")
 
 
 def _prolog(settings: Settings, say: Say) -> bool:
@@ -152,6 +160,7 @@ HOOKS: dict[str, Callable[[Settings, Say], bool]] = {
 
 if __name__ == "__main__":
     sys.path.insert(0, os.path.dirname(os.path.dirname(os.path.abspath(__file__))))  # noqa: PTH100, PTH120
+    signal.signal(signal.SIGTERM, give_up)
     status = main(sys.argv[1:])
     sys.stderr.flush()
     # All is written and closed: to take the interpreter down by the book would cost 5 ms a hook.
