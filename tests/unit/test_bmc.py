@@ -21,11 +21,12 @@ from slurm_failover.health.bmc import (
     remember_bmc,
 )
 from slurm_failover.health.memory import Memory
-from slurm_failover.model import Event, Scope
+from slurm_failover.model import Event, FaultClass, Scope
 from slurm_failover.parse import parse_lines
 from slurm_failover.settings.thresholds import MachineThresholds
 from slurm_failover.sources.bmc import read_bmc
 
+HARDWARE = FaultClass.HARDWARE
 HEALTHY = """\
 VRM 1            | 01h | ok  |  9.1 | Device Present
 UID Light        | 03h | ok  | 23.1 |
@@ -178,6 +179,12 @@ def test_a_new_record_is_judged_by_the_rules_on_messages() -> None:
     line = b"  1f | 03/27/2024 | 10:11:12 | Power Supply #0xfb | Failure detected | Asserted"
     records = parse_lines([line], "ipmi-sel", now=2e9)
     assert [event.rule for event in read_events(records, rule_book())] == ["psu-lost"]
+
+
+def test_a_record_that_takes_a_fault_back_is_none() -> None:
+    line = b"  20 | 03/27/2024 | 10:12:12 | Power Supply #0xfb | Failure detected | Deasserted"
+    records = parse_lines([line], "ipmi-sel", now=2e9)
+    assert [e.rule for e in read_events(records, rule_book()) if e.klass is HARDWARE] == []
 
 
 def test_after_the_log_was_cleared_its_records_are_new(bmc: Bmc) -> None:

@@ -6,6 +6,7 @@ import os
 import subprocess
 import sys
 import time
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import nvml_stand_in
@@ -117,6 +118,41 @@ def test_a_node_whose_nvml_hangs_gathers_one_stuck_reader_only(node: Node, tmp_p
         holder.kill()
         holder.wait()
     assert node.read(lock=lock).unreadable is None
+
+
+def test_a_reader_that_can_not_be_killed_is_left_behind_and_is_the_only_one(
+    node: Node, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A process in state D does not die until its driver wakes, whatever it is sent."""
+    stuck: list[int] = []
+    monkeypatch.setattr(
+        "slurm_failover.sources.bounded.os.killpg", lambda pid, _: stuck.append(pid)
+    )
+    lock = tmp_path / "nvml.lock"
+    node.facts["gpu0.hang.nvmlDeviceGetUUID"] = 1
+    started = time.monotonic()
+    first = node.read(timeout=1.0, lock=lock)
+    second = node.read(timeout=1.0, lock=lock)
+    took = time.monotonic() - started
+    monkeypatch.undo()
+    for pid in stuck:
+        os.killpg(pid, 9)
+    assert took < 4.0
+    assert first.unreadable == "NVML stopped answering at GPU number 0 of NVML within 1 s"
+    assert second.unreadable == "another look at NVML is running or stuck within 1 s"
+    assert len(stuck) == 2
+
+
+def test_two_looks_at_once_at_a_node_whose_nvml_hangs_end_in_time(
+    node: Node, tmp_path: Path
+) -> None:
+    node.facts["hang.nvmlInitWithFlags"] = 1
+    lock = tmp_path / "nvml.lock"
+    started = time.monotonic()
+    with ThreadPoolExecutor(2) as pool:
+        states = list(pool.map(lambda _: node.read(timeout=1.0, lock=lock), range(2)))
+    assert time.monotonic() - started < 3.0
+    assert all(state.gpus == () and state.unreadable for state in states)
 
 
 _HOLD_LOCK = """
