@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 from cluster import CONTROLLER, NODES, SHARED, Cluster
-from story import LOST, Story
+from story import LOST, Story, write_gate
 
 pytestmark = pytest.mark.slurm
 
@@ -94,7 +94,7 @@ def test_the_job_sees_its_attempt_the_reason_and_the_excluded_nodes(story: Story
     assert "env:1||\n" in story.cluster.output(job)
     [node] = story.nodes(job)
     story.cluster.inject(node, LOST)
-    story.cluster.check(CONTROLLER, f"echo 1 >{SHARED}/gate.env", timeout=10)
+    story.cluster.check(CONTROLLER, write_gate(f"{SHARED}/gate.env", "1"), timeout=10)
     story.cluster.wait(lambda: "step:2" in story.cluster.output(job), 60, "the second attempt")
     reason = f"{node}: Xid 79 on GPU 0000:3b:00: GPU has fallen off the bus"
     assert f"env:2|{reason}|{node}\n" in story.cluster.output(job)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 from cluster import CONTROLLER, NODES, Cluster
-from story import DOUBLE_BIT, GATED, LOST, PAGE_FAULT, Story
+from story import DOUBLE_BIT, GATED, LOST, PAGE_FAULT, Story, write_gate
 
 pytestmark = pytest.mark.slurm
 
@@ -272,7 +272,7 @@ def test_an_interactive_job_is_left_alone_and_told_so(story: Story, program: str
     node = story.nodes(job)[0]
     story.cluster.inject(node, LOST)
     story.wait_drained(node)
-    story.cluster.check(CONTROLLER, "echo 1 >/shared/gate.interactive", timeout=10)
+    story.cluster.check(CONTROLLER, write_gate("/shared/gate.interactive", "1"), timeout=10)
     story.cluster.wait(
         lambda: story.show(job)["display"] in ("Failed", "Completed"), 30, "the job's end"
     )
