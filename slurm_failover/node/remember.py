@@ -51,7 +51,7 @@ def take(
             ledger = count_gpus(ledger, reading.time, slots)
             events = reading.judge(previous, rules, expected_gpus(ledger))
         shown += events
-        if reading.unseen != note.unseen:
+        if bool(reading.unseen) != bool(note.unseen):
             hidden = f"can not see {reading.unseen}"
             say(hidden if reading.unseen else f"can see again what {reading.source} shows")
         memory = reading.remember(previous).to_json()

@@ -183,6 +183,21 @@ def test_when_nvml_hangs_every_hook_ends_in_time_without_a_verdict_and_says_it_o
     assert node.slurm.calls == []
 
 
+def test_a_blind_node_is_told_once_whatever_blinds_it_at_each_look(node: GpuNode) -> None:
+    node.sources(nvml_timeout=1)
+    for hang in ("gpu0.hang.nvmlDeviceGetUUID", "hang.nvmlInitWithFlags", "count"):
+        node.facts[hang] = 1
+        node.gpus()
+        node.checks().check_health()
+    assert len(node.said) == 1
+    for hang in ("gpu0.hang.nvmlDeviceGetUUID", "hang.nvmlInitWithFlags"):
+        node.facts[hang] = 0
+    node.facts["count"] = 2
+    node.gpus()
+    node.checks().check_health()
+    assert node.said[1:] == ["can see again what nvml shows"]
+
+
 def test_a_kernel_record_is_judged_while_nvml_hangs(node: GpuNode) -> None:
     node.sources(nvml_timeout=1)
     label = node.run_job()
