@@ -11,10 +11,11 @@ import click
 
 from slurm_failover import __version__
 from slurm_failover.errors import FailoverError, SettingsError
-from slurm_failover.settings.tables import DEFAULT_PATH
+from slurm_failover.settings.tables import DEFAULT_PATH, Settings
 
 COMMANDS = {
     "classify": "slurm_failover.commands.classify",
+    "doctor": "slurm_failover.commands.doctor",
     "explain": "slurm_failover.commands.explain",
     "install": "slurm_failover.commands.install",
     "logs": "slurm_failover.commands.logs",
@@ -25,6 +26,11 @@ COMMANDS = {
     "status": "slurm_failover.commands.status",
     "uninstall": "slurm_failover.commands.uninstall",
 }
+
+BEFORE_SETTINGS = ("doctor", "install", "uninstall")
+"""Commands that do their work with a broken settings file as well, by the defaults."""
+
+_PROBLEM = "slurm_failover.settings_problem"
 
 
 class LazyGroup(click.Group):
@@ -67,7 +73,18 @@ def main(ctx: click.Context, settings_path: str) -> None:
     named = ctx.get_parameter_source("settings_path") is not click.core.ParameterSource.DEFAULT
     if named and not Path(settings_path).exists():
         raise SettingsError(f"{settings_path}: no such file; leave --settings out for the defaults")
-    ctx.obj = load_settings(settings_path)
+    try:
+        ctx.obj = load_settings(settings_path)
+    except SettingsError as error:
+        if ctx.invoked_subcommand not in BEFORE_SETTINGS:
+            raise
+        ctx.obj = Settings()
+        ctx.meta[_PROBLEM] = str(error)
+
+
+def settings_problem(ctx: click.Context) -> str:
+    """What is wrong with the settings file, for a command of ``BEFORE_SETTINGS``; "" if nothing."""
+    return str(ctx.meta.get(_PROBLEM, ""))
 
 
 def say_to_terminal(message: str) -> None:

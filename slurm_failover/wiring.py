@@ -55,9 +55,7 @@ HOOKS = (
 
 ONCE = {
     "HealthCheckInterval": "30",
-    "HealthCheckNodeState": "ANY",
     "BatchStartTimeout": "60",
-    "JobRequeue": "1",
     "JobFileAppend": "1",
 }
 """Settings that a site without one of its own gets. One that it has stays, and doctor judges it."""

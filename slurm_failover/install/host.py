@@ -17,7 +17,7 @@ from slurm_failover.errors import InstallError
 from slurm_failover.install.block import take_block
 from slurm_failover.install.conf import read_settings
 from slurm_failover.install.files import Owners, read_text
-from slurm_failover.install.wire import Config, include_path
+from slurm_failover.install.wire import Config
 from slurm_failover.wiring import HOOKS, SHARE, Role, hook_path
 
 FETCHED = "/run/slurm/conf/slurm.conf"
@@ -44,7 +44,7 @@ def load_config(path: str) -> Config:
         if text is None:
             raise InstallError(f"{name}: no such file, though slurm.conf asks for it")
         config.texts[name] = text
-        inner = (include_path(config.folder, setting) for setting in read_settings(text))
+        inner = (config.include(setting) for setting in read_settings(text))
         wanted += [found for found in inner if found and found not in config.texts]
     return config
 

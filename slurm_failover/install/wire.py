@@ -44,13 +44,22 @@ class Config:
         """Where slurm.conf lies, and where relative includes are sought."""
         return self.main.rpartition("/")[0]
 
+    def include(self, setting: Setting) -> str | None:
+        """The file that an Include names, ``%c`` being the cluster; None for other settings."""
+        if setting.name != "include":
+            return None
+        own = read_settings(self.texts[self.main])
+        cluster = next((s.value for s in own if s.name == "clustername"), "")
+        name = setting.value.replace("%c", cluster)
+        return name if name.startswith("/") else f"{self.folder}/{name}"
+
     def walk(self) -> Iterator[tuple[str, Setting]]:
         """All settings with their file, in the order in which Slurm reads them."""
         yield from self._walk(self.main, ())
 
     def _walk(self, path: str, above: tuple[str, ...]) -> Iterator[tuple[str, Setting]]:
         for setting in read_settings(self.texts[path]):
-            inner = include_path(self.folder, setting)
+            inner = self.include(setting)
             if inner is None:
                 yield path, setting
             elif inner in self.texts and inner not in above:
@@ -76,13 +85,6 @@ class Config:
         assert found is not None  # noqa: S101 - the caller has just seen it
         path, setting = found
         self.texts[path] = replace_value(self.texts[path], setting, raw)
-
-
-def include_path(folder: str, setting: Setting) -> str | None:
-    """The file that an Include names; None for any other setting."""
-    if setting.name != "include":
-        return None
-    return setting.value if setting.value.startswith("/") else f"{folder}/{setting.value}"
 
 
 def wire(config: Config, site: Site) -> Config:

@@ -1,0 +1,165 @@
+"""Whether Slurm calls our hooks here, and whether the right user can run them."""
+
+from __future__ import annotations
+
+import glob
+import os
+import stat
+import subprocess
+from collections.abc import Iterator
+from pathlib import Path
+
+from slurm_failover.doctor.finding import Finding, error, ok, warning
+from slurm_failover.doctor.host import Host
+from slurm_failover.wiring import HOOKS, SHARE, Hook, Role, hook_path
+
+_INSTALL = "slurm-failover install --apply, then scontrol reconfigure"
+_SECONDS = 10
+_NOBODY = 65534
+_BY_ROOT = ("Prolog", "Epilog", "HealthCheckProgram")
+_PROBE = "import sys; sys.path.insert(0, sys.argv[1]); import slurm_failover.hooks"
+
+
+def check_hooks(host: Host) -> Iterator[Finding]:
+    """Each hook that Slurm runs on this host."""
+    for hook in HOOKS:
+        where = Role.CONTROLLER if hook.setting.endswith("Slurmctld") else Role.NODE
+        if where in host.roles:
+            yield _check_hook(host, hook)
+    yield _check_interpreter(host)
+
+
+def _check_hook(host: Host, hook: Hook) -> Finding:
+    check = hook.setting
+    programs = [path for named in host.config.get(hook.setting, ()) for path in _expand(named)]
+    ours = hook_path(host.home, hook)
+    calling = [path for path in programs if _calls(path, ours, host.home)]
+    if not calling:
+        named = ", ".join(programs) or "nothing"
+        return error(check, f"{named} is named in slurm.conf, and not our hook", _INSTALL)
+    for path in (calling[0], ours):
+        if not Path(path).exists():
+            return error(
+                check, f"{path}: no such file: Slurm drains the node for it", "install the package"
+            )
+        if culprit := find_writable(path):
+            return error(
+                check, f"{culprit} can be changed by others than root", f"chmod go-w {culprit}"
+            )
+        if not _may_run(host, hook, path):
+            user = _runner(host, hook)
+            return error(check, f"{path} can not be run by {user}", f"chmod a+rx {path}")
+    others = [path for path in programs if path not in calling]
+    beside = f", beside {', '.join(others)}" if others else ""
+    return ok(check, f"{calling[0]}{beside}")
+
+
+def _expand(named: str) -> list[str]:
+    return sorted(glob.glob(named)) or [named]  # noqa: PTH207 - slurm.conf's pattern is absolute
+
+
+def _calls(path: str, ours: str, home: str) -> bool:
+    """Whether a program is our hook, a copy of hook.sh, or a script that names our hook."""
+    if os.path.realpath(path) == os.path.realpath(ours):
+        return True
+    try:
+        text = Path(path).read_bytes()
+        copy = Path(home, SHARE, "hook.sh").read_bytes()
+    except OSError:
+        return False
+    is_copy = text == copy and path.endswith("/" + Path(ours).name)
+    return is_copy or any(
+        ours.encode() in line and not line.lstrip().startswith(b"#") for line in text.splitlines()
+    )
+
+
+def find_writable(path: str) -> str:
+    """The file or folder on the way to a path that others than root and its group may change."""
+    real = Path(os.path.realpath(path))
+    for step in (real, *real.parents):
+        found = step.stat()
+        sticky = stat.S_ISDIR(found.st_mode) and found.st_mode & stat.S_ISVTX
+        by_group = found.st_mode & stat.S_IWGRP and found.st_gid != 0
+        if (found.st_mode & stat.S_IWOTH or by_group) and not sticky:
+            return str(step)
+        if found.st_uid not in (0, os.geteuid()):
+            return str(step)
+    return ""
+
+
+def _runner(host: Host, hook: Hook) -> str:
+    """In words, who runs a hook."""
+    if hook.setting == "TaskProlog":
+        return "every user"
+    return "root" if hook.setting in _BY_ROOT else _user(host)
+
+
+def _user(host: Host) -> str:
+    return host.slurm_user.pw_name if host.slurm_user else "SlurmUser"
+
+
+def _may_run(host: Host, hook: Hook, path: str) -> bool:
+    """Whether the user that Slurm runs a hook as may run it; only root can try it as others."""
+    if os.geteuid() != 0 or hook.setting in _BY_ROOT:
+        return os.access(path, os.R_OK | os.X_OK)
+    user = host.slurm_user if hook.setting != "TaskProlog" else None
+    uid, gid = (user.pw_uid, user.pw_gid) if user else (_NOBODY, _NOBODY)
+    argv = ["/usr/bin/test", "-r", path, "-a", "-x", path]
+    done = subprocess.run(argv, user=uid, group=gid, extra_groups=[], timeout=_SECONDS, check=False)
+    return done.returncode == 0
+
+
+def _check_interpreter(host: Host) -> Finding:
+    """Whether the Python of the hooks starts and finds them, as they start it."""
+    python = f"{host.home}/bin/python3"
+    package = str(Path(__file__).parent.parent.parent)
+    try:
+        done = subprocess.run(
+            [python, "-I", "-S", "-c", _PROBE, package],
+            capture_output=True,
+            text=True,
+            timeout=_SECONDS,
+            check=False,
+        )
+    except (OSError, subprocess.TimeoutExpired) as problem:
+        return error("Python", f"{python}: {problem}", "install the package anew")
+    if done.returncode != 0:
+        last = (done.stderr.strip().splitlines() or ["no word"])[-1]
+        return error(
+            "Python", f"{python} can not run the hooks: {last}", "install the package anew"
+        )
+    return ok("Python", f"{python} runs the hooks")
+
+
+def check_state(host: Host) -> Iterator[Finding]:
+    """Whether what we keep on this host can be kept."""
+    folder = host.settings.state.directory
+    check = "state folder"
+    user = host.slurm_user
+    if Role.CONTROLLER in host.roles:
+        owner = user.pw_uid if user else -1
+        remedy = f"install -d -m 755 -o {_user(host)} {folder}"
+    else:
+        owner, remedy = 0, f"install -d -m 755 {folder}"
+    try:
+        found = Path(folder).stat()
+    except FileNotFoundError:
+        if Role.CONTROLLER in host.roles:
+            yield error(check, f"{folder}: no such folder; SlurmUser can not make it", remedy)
+        else:
+            yield ok(check, f"{folder}: made by the first hook")
+        return
+    if found.st_uid != owner:
+        yield error(check, f"{folder} belongs to user {found.st_uid}", remedy)
+    elif found.st_mode & stat.S_IWOTH:
+        yield error(check, f"{folder} can be changed by every user", f"chmod o-w {folder}")
+    else:
+        yield ok(check, folder)
+    if host.settings.state.log:
+        yield _check_log(host.settings.state.log)
+
+
+def _check_log(path: str) -> Finding:
+    if not Path(path).parent.is_dir():
+        return warning("log", f"{path}: its folder is not there", "make it, or set [state] log")
+    return ok("log", path)

@@ -1,0 +1,90 @@
+"""What every check needs: the host, its roles, the settings, and Slurm's live configuration."""
+
+from __future__ import annotations
+
+import os
+import pwd
+import socket
+import sys
+from dataclasses import dataclass, field
+
+from ClusterShell.NodeSet import NodeSet, NodeSetParseError
+
+from slurm_failover.doctor.config import LiveConfig, read_config, value
+from slurm_failover.errors import SlurmUnavailable
+from slurm_failover.settings.tables import Settings
+from slurm_failover.sources.bounded import run_bounded
+from slurm_failover.wiring import Role
+
+
+@dataclass(frozen=True, slots=True)
+class Host:
+    """This host, and Slurm as it is configured now. ``problem`` says what is wrong with the
+    settings file; the settings are then the defaults.
+    """
+
+    settings: Settings
+    config: LiveConfig
+    roles: frozenset[Role]
+    node: str = ""
+    problem: str = ""
+    home: str = field(default=sys.prefix)
+
+    def ask(self, program: str, *arguments: str) -> str:
+        """What a command of Slurm's prints. Raises SlurmUnavailable with its words."""
+        return ask(self.settings, program, *arguments)
+
+    @property
+    def slurm_user(self) -> pwd.struct_passwd | None:
+        """SlurmUser, or None where this host does not know it."""
+        name = value(self.config, "SlurmUser").partition("(")[0] or "root"
+        try:
+            return pwd.getpwnam(name)
+        except KeyError:
+            return None
+
+
+def ask(settings: Settings, program: str, *arguments: str) -> str:
+    """What a command of Slurm's prints. Raises SlurmUnavailable with its words."""
+    argv = [f"{settings.slurm.bin}/{program}", *arguments]
+    try:
+        answer = run_bounded(argv, settings.slurm.patience)
+    except OSError as error:
+        raise SlurmUnavailable(f"{argv[0]}: {error.strerror}") from error
+    if answer.status != 0:
+        said = answer.errors.strip() or f"no answer within {settings.slurm.patience} s"
+        raise SlurmUnavailable(f"{program} {' '.join(arguments)}: {said}")
+    return answer.output + answer.errors
+
+
+def look_around(settings: Settings, roles: frozenset[Role], problem: str) -> Host:
+    """This host. ``roles`` are what someone said it is; empty: what Slurm says.
+
+    Raises SlurmUnavailable if Slurm does not answer.
+    """
+    config = read_config(ask(settings, "scontrol", "show", "config"))
+    short = socket.gethostname().partition(".")[0]
+    node = os.environ.get("SLURMD_NODENAME") or _node_name(settings, short)
+    found = {Role.CONTROLLER} if _is_controller(config, short) else set()
+    if node:
+        found.add(Role.NODE)
+    return Host(settings, config, roles or frozenset(found or {Role.LOGIN}), node, problem)
+
+
+def _is_controller(config: LiveConfig, host: str) -> bool:
+    names = [name.partition("(")[0] for name in config.get("SlurmctldHost", ())]
+    try:
+        return host in NodeSet.fromlist(names)
+    except NodeSetParseError:
+        return host in names
+
+
+def _node_name(settings: Settings, host: str) -> str:
+    """The name under which Slurm knows this host as a node, or ""."""
+    argv = [f"{settings.slurm.bin}/scontrol", "show", "node", "--oneliner"]
+    answer = run_bounded(argv, settings.slurm.patience)
+    for line in answer.output.splitlines():
+        words = dict(word.partition("=")[::2] for word in line.split())
+        if host == words.get("NodeHostName", "").partition(".")[0]:
+            return words.get("NodeName", "")
+    return ""

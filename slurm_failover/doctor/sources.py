@@ -1,0 +1,147 @@
+"""Whether what a node's evidence is read from is there, readable, and out of users' hands."""
+
+from __future__ import annotations
+
+import os
+import re
+from collections.abc import Iterator
+from pathlib import Path
+
+from slurm_failover.catalogue import load_rules
+from slurm_failover.doctor.config import value
+from slurm_failover.doctor.finding import Finding, error, ok, warning
+from slurm_failover.doctor.hooks import find_writable
+from slurm_failover.doctor.host import Host
+from slurm_failover.errors import RuleError
+from slurm_failover.sources.nvml import read_state
+from slurm_failover.sources.slurmd import read_slots
+
+
+def check_sources(host: Host) -> Iterator[Finding]:
+    """The kernel's log, slurmd's log, sysfs and the BMC."""
+    sources = host.settings.sources
+    yield _check_log("kernel log", sources.kmsg, "[sources] kmsg")
+    yield _check_slurmd_log(host)
+    if not sources.sysfs:
+        yield ok("sysfs", "not read, by [sources] sysfs")
+    elif Path(sources.sysfs).is_dir():
+        yield ok("sysfs", sources.sysfs)
+    else:
+        yield warning("sysfs", f"{sources.sysfs}: no such folder", "set [sources] sysfs")
+    yield _check_bmc(sources.ipmitool)
+
+
+def _check_log(check: str, path: str, key: str) -> Finding:
+    try:
+        os.close(os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC))
+        culprit = find_writable(path)
+    except PermissionError:
+        return warning(check, f"{path}: only root may read it", "run this as root to be sure")
+    except OSError as problem:
+        return error(check, f"{path}: {problem.strerror}", f"set {key}")
+    if culprit:
+        return error(
+            check,
+            f"{culprit} can be changed by others than root: what it says is no evidence",
+            f"chmod go-w {culprit}, or set {key}",
+        )
+    return ok(check, path)
+
+
+def _check_slurmd_log(host: Host) -> Finding:
+    check, ours = "slurmd's log", host.settings.sources.slurmd_log
+    theirs = value(host.config, "SlurmdLogFile")
+    if not theirs:
+        return warning(
+            check,
+            "SlurmdLogFile is not set: failed fetches of container images are not recognised",
+            f"SlurmdLogFile={ours} in slurm.conf",
+        )
+    theirs = theirs.replace("%n", host.node).replace("%h", os.uname().nodename)
+    if os.path.realpath(theirs) != os.path.realpath(ours):
+        return warning(
+            check,
+            f"slurmd writes to {theirs}, and {ours} is read",
+            f'[sources] slurmd_log = "{theirs}" in settings.toml',
+        )
+    return _check_log(check, ours, "[sources] slurmd_log")
+
+
+def _check_bmc(ipmitool: str) -> Finding:
+    has_device = any(Path("/dev").glob("ipmi*"))
+    if ipmitool and os.access(ipmitool, os.X_OK):
+        return ok("BMC", f"asked by {ipmitool}")
+    if ipmitool and has_device:
+        return warning("BMC", f"{ipmitool} is not there, and a BMC is", "install ipmitool")
+    return ok("BMC", "not asked")
+
+
+def check_rules(host: Host) -> Iterator[Finding]:
+    """The settings file, and the rules with the site's own."""
+    if host.problem:
+        yield error("settings", host.problem, "mend the file; until then hooks give no verdict")
+    else:
+        yield ok("settings", "read")
+    try:
+        rules = load_rules(Path(host.settings.sources.rules))
+    except RuleError as problem:
+        yield error("rules", str(problem), "mend the file; until then hooks give no verdict")
+    else:
+        yield ok("rules", f"{len(rules.rules)} rules")
+
+
+def check_gpus(host: Host) -> Iterator[Finding]:
+    """What NVML answers, against the GPUs that Slurm gives out."""
+    slots = read_slots(host.settings.slurm.slurmd, host.node)
+    if not host.settings.sources.nvml:
+        yield ok("NVML", "not asked, by [sources] nvml")
+        return
+    state = read_state(host.settings.sources.nvml_timeout)
+    if state.unreadable:
+        if slots:
+            remedy = "install or mend NVIDIA's driver, or set [sources] nvml = false"
+            yield warning("NVML", f"{state.unreadable}, and Slurm gives out GPUs here", remedy)
+        else:
+            yield ok("NVML", f"no GPUs: {state.unreadable}")
+    elif slots is not None and len(slots) > _devices(state.gpus):
+        yield warning(
+            "NVML",
+            f"NVML sees {len(state.gpus)} GPUs, and Slurm gives out {len(slots)}",
+            "a GPU is missing, or gres.conf names one too many",
+        )
+    else:
+        yield ok("NVML", f"{len(state.gpus)} GPUs, driver {state.driver or 'unknown'}")
+
+
+def _devices(gpus: tuple[object, ...]) -> int:
+    """How many GRES the GPUs can be at most: a GPU may be given out in parts."""
+    return sum(max(1, len(getattr(gpu, "instances", ()))) for gpu in gpus)
+
+
+def check_zone(host: Host) -> Iterator[Finding]:
+    """Whether slurmd stamps its log in the zone in which we read it."""
+    path = Path(host.settings.sources.slurmd_log)
+    try:
+        written = path.stat().st_mtime
+        with path.open("rb") as file:
+            file.seek(max(0, path.stat().st_size - 65536))
+            tail = file.read().decode(errors="replace")
+    except OSError:
+        return
+    stamps = re.findall(r"(?m)^\[(\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d)", tail)
+    if stamps:
+        yield judge_zone(stamps[-1], written)
+
+
+def judge_zone(stamp: str, written: float) -> Finding:
+    """A local stamp of the log's last line against the time at which the file was written."""
+    from datetime import datetime
+
+    apart = datetime.fromisoformat(stamp).timestamp() - written
+    if abs(apart) < 15 * 60:
+        return ok("time zone", "slurmd's log is stamped in this host's")
+    return warning(
+        "time zone",
+        f"slurmd's log is {abs(apart) / 3600:.1f} h {'ahead' if apart > 0 else 'behind'}",
+        "restart slurmd: it still uses the time zone that was set when it started",
+    )

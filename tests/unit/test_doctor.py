@@ -1,0 +1,490 @@
+"""doctor: what is fit, what is not, and what to do about it."""
+
+from __future__ import annotations
+
+import json
+import os
+import tempfile
+import time
+from collections.abc import Iterable, Iterator
+from pathlib import Path
+
+import pytest
+from click.testing import CliRunner, Result
+
+from slurm_failover.cli import main
+from slurm_failover.commands import doctor as doctor_command
+from slurm_failover.doctor import cluster, hooks, sources
+from slurm_failover.doctor import host as host_module
+from slurm_failover.doctor.config import (
+    judge_jobs,
+    judge_nodes,
+    judge_release,
+    judge_times,
+    read_config,
+    release_of,
+)
+from slurm_failover.doctor.finding import Finding, Level
+from slurm_failover.doctor.host import Host
+from slurm_failover.errors import SlurmUnavailable
+from slurm_failover.health.gpu_state import Gpu, GpuState
+from slurm_failover.model import JobFacts
+from slurm_failover.settings.tables import (
+    FailoverSettings,
+    Settings,
+    SourceSettings,
+    StateSettings,
+)
+from slurm_failover.wiring import HOOKS, Role, hook_path
+
+HOME = "/opt/slurm-failover"
+GOOD = f"""Configuration data as of 2026-11-29T17:28:36
+AccountingStorageType   = accounting_storage/slurmdbd
+AccountingStoreFlags    = job_comment,job_env
+BatchStartTimeout       = 60 sec
+CliFilterPlugins        = (null)
+Epilog[0]               = /etc/slurm/epilog.d/clean.sh
+Epilog[1]               = {HOME}/share/slurm-failover/epilog/epilog.sh
+HealthCheckInterval     = 30 sec
+HealthCheckNodeState    = ANY
+JobFileAppend           = 1
+JobRequeue              = 1
+JobSubmitPlugins        = lua
+MessageTimeout          = 10 sec
+PrologEpilogTimeout     = 65534
+ReturnToService         = 1
+SchedulerParameters     = bf_continue,nohold_on_prolog_fail
+SlurmctldHost[0]        = ctl(10.0.0.1)
+SlurmUser               = slurm(64030)
+SLURM_VERSION           = 24.11.5
+
+Slurmctld(primary) at ctl is UP
+"""
+
+
+def changed(**values: str) -> dict[str, tuple[str, ...]]:
+    config = dict(read_config(GOOD))
+    for name, value in values.items():
+        config[name] = (value,)
+    return config
+
+
+def judged(config: dict[str, tuple[str, ...]], settings: Settings | None = None) -> list[Finding]:
+    settings = settings or Settings()
+    return [
+        *judge_jobs(config, settings),
+        *judge_times(config, settings),
+        *judge_nodes(config),
+    ]
+
+
+def faults(findings: Iterable[Finding]) -> dict[str, Level]:
+    return {f.check: f.level for f in findings if f.level is not Level.OK}
+
+
+def test_slurm_s_own_print_of_its_configuration_is_read() -> None:
+    config = read_config(GOOD)
+    assert config["Epilog"][1] == f"{HOME}/share/slurm-failover/epilog/epilog.sh"
+    assert "CliFilterPlugins" not in config
+    assert config["SlurmctldHost"] == ("ctl(10.0.0.1)",)
+
+
+def test_a_configuration_that_install_has_made_has_no_fault() -> None:
+    assert faults(judged(changed())) == {}
+
+
+@pytest.mark.parametrize(
+    ("values", "check", "level", "words"),
+    [
+        ({"SchedulerParameters": "defer"}, "nohold_on_prolog_fail", Level.ERROR, "missing"),
+        ({"JobRequeue": "0", "JobSubmitPlugins": "x"}, "JobRequeue", Level.ERROR, "--requeue"),
+        ({"JobFileAppend": "0"}, "JobFileAppend", Level.WARNING, "overwrites"),
+        ({"AccountingStoreFlags": "job_env"}, "AccountingStoreFlags", Level.WARNING, "in words"),
+        ({"AccountingStorageType": "none"}, "AccountingStoreFlags", Level.WARNING, "no slurmdbd"),
+        ({"PrologEpilogTimeout": "30 sec"}, "PrologEpilogTimeout", Level.ERROR, "drains the node"),
+        ({"BatchStartTimeout": "10 sec"}, "BatchStartTimeout", Level.WARNING, "taken for lost"),
+        ({"MessageTimeout": "20 sec"}, "MessageTimeout", Level.WARNING, "20 s"),
+        ({"HealthCheckInterval": "0 sec"}, "HealthCheckInterval", Level.ERROR, "never runs"),
+        ({"HealthCheckTimeout": "0 sec"}, "HealthCheckInterval", Level.WARNING, "not below"),
+        ({"HealthCheckNodeState": "IDLE"}, "HealthCheckNodeState", Level.WARNING, "hung job"),
+        ({"HealthCheckNodeState": "CYCLE,IDLE"}, "HealthCheckNodeState", Level.WARNING, "hung"),
+        ({"ReturnToService": "2"}, "ReturnToService", Level.WARNING, "takes jobs again"),
+    ],
+)
+def test_a_setting_that_does_not_fit_is_named_with_its_remedy(
+    values: dict[str, str], check: str, level: Level, words: str
+) -> None:
+    findings = judged(changed(**values))
+    assert faults(findings) == {check: level}
+    (finding,) = (f for f in findings if f.level is not Level.OK)
+    assert words in finding.found
+    assert finding.remedy
+
+
+@pytest.mark.parametrize(
+    "values",
+    [
+        {"JobRequeue": "0"},
+        {"JobFileAppend": "0", "CliFilterPlugins": "lua"},
+        {"PrologEpilogTimeout": "120 sec"},
+        {"HealthCheckNodeState": "ALLOC,MIXED,IDLE,CYCLE"},
+        {"HealthCheckNodeState": "CYCLE"},
+        {"HealthCheckInterval": "60 sec", "HealthCheckTimeout": "55 sec"},
+        {"SchedulerParameters": "nohold_on_prolog_fail,requeue_delay=5"},
+    ],
+)
+def test_what_serves_as_well_is_no_fault(values: dict[str, str]) -> None:
+    assert faults(judged(changed(**values))) == {}
+
+
+def test_observe_mode_is_told() -> None:
+    settings = Settings(failover=FailoverSettings(mode="observe"))
+    assert any("nothing is changed" in f.found for f in judged(changed(), settings))
+
+
+@pytest.mark.parametrize(
+    ("local", "controller", "level"),
+    [
+        ("24.11.5", "24.11.5", Level.OK),
+        ("24.11.5", "26.05.5", Level.OK),
+        ("26.05.5", "24.11.5", Level.ERROR),
+        ("23.11.4", "23.11.4", Level.ERROR),
+    ],
+)
+def test_an_old_slurm_or_one_newer_than_its_controller_is_told(
+    local: str, controller: str, level: Level
+) -> None:
+    assert judge_release(local, controller).level is level
+    assert release_of("slurm 24.11.5-1") == (24, 11)
+
+
+# --- hooks -------------------------------------------------------------------------------------
+
+
+@pytest.fixture
+def home() -> Iterator[Path]:
+    """An installation that every user can read, which pytest's own folder is not."""
+    with tempfile.TemporaryDirectory() as folder:
+        Path(folder).chmod(0o755)
+        for hook in HOOKS:
+            path = Path(hook_path(folder, hook))
+            path.parent.mkdir(parents=True, exist_ok=True)
+            path.write_text("#!/bin/sh\n")
+            path.chmod(0o755)
+        Path(folder, "share/slurm-failover/hook.sh").write_text("#!/bin/sh\n# copy\n")
+        yield Path(folder)
+
+
+def on(home: Path, settings: Settings | None = None, **programs: str) -> Host:
+    """A node whose slurm.conf names our hooks, or other programs for some of them."""
+    config = changed(SlurmUser="root(0)")
+    config |= {hook.setting: (hook_path(str(home), hook),) for hook in HOOKS}
+    config |= {name: tuple(paths.split()) for name, paths in programs.items()}
+    roles = frozenset({Role.NODE})
+    return Host(settings or Settings(), config, roles, node="n1", home=str(home))
+
+
+def hook_faults(host: Host) -> dict[str, str]:
+    findings = [f for f in hooks.check_hooks(host) if f.check != "Python"]
+    assert {f.check for f in findings} == {"Prolog", "Epilog", "TaskProlog", "HealthCheckProgram"}
+    return {f.check: f.found for f in findings if f.level is Level.ERROR}
+
+
+def test_hooks_that_slurm_calls_and_can_run_are_fit(home: Path) -> None:
+    assert hook_faults(on(home)) == {}
+
+
+def test_a_hook_that_slurm_conf_does_not_name_is_told(home: Path) -> None:
+    assert hook_faults(on(home, Epilog="/a /b")) == {
+        "Epilog": "/a, /b is named in slurm.conf, and not our hook"
+    }
+
+
+def test_our_hook_counts_in_a_folder_in_a_copy_and_behind_a_script_of_the_site_s(
+    home: Path, tmp_path: Path
+) -> None:
+    (tmp_path / "d").mkdir()
+    (tmp_path / "d/90").symlink_to(hook_path(str(home), HOOKS[0]))
+    copy = tmp_path / "epilog.sh"
+    copy.write_text("#!/bin/sh\n# copy\n")
+    chain = tmp_path / "chain"
+    chain.write_text(f"#!/bin/sh\n/usr/sbin/nhc\n'{hook_path(str(home), HOOKS[3])}'\n")
+    for path in (copy, chain):
+        path.chmod(0o755)
+    host = on(home, Prolog=f"/a {tmp_path}/d/*", Epilog=str(copy), HealthCheckProgram=str(chain))
+    assert hook_faults(host) == {}
+    chain.write_text(f"#!/bin/sh\n# {hook_path(str(home), HOOKS[3])}\n")
+    assert list(hook_faults(host)) == ["HealthCheckProgram"], "a remark calls nothing"
+
+
+def test_a_hook_that_is_gone_can_not_be_run_or_can_be_changed_by_users_is_told(home: Path) -> None:
+    paths = [Path(hook_path(str(home), hook)) for hook in HOOKS]
+    paths[0].unlink()
+    paths[1].chmod(0o777)
+    paths[3].chmod(0o644)
+    found = hook_faults(on(home))
+    assert "no such file" in found["Prolog"]
+    assert "can be changed by others than root" in found["Epilog"]
+    assert "can not be run by root" in found["HealthCheckProgram"]
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="only root can try as another user")
+def test_a_task_prolog_that_only_root_may_run_is_told(home: Path) -> None:
+    Path(hook_path(str(home), HOOKS[2])).chmod(0o700)
+    assert "can not be run by every user" in hook_faults(on(home))["TaskProlog"]
+
+
+def test_a_python_that_can_not_run_the_hooks_is_told(home: Path) -> None:
+    (finding,) = (f for f in hooks.check_hooks(on(home)) if f.check == "Python")
+    assert (finding.level, "No such file" in finding.found) == (Level.ERROR, True)
+    (home / "bin").mkdir()
+    (home / "bin/python3").write_text("#!/bin/sh\necho broken >&2\nexit 1\n")
+    (home / "bin/python3").chmod(0o755)
+    (finding,) = (f for f in hooks.check_hooks(on(home)) if f.check == "Python")
+    assert "can not run the hooks: broken" in finding.found
+    (home / "bin/python3").unlink()
+    (home / "bin/python3").symlink_to(os.path.realpath("/proc/self/exe"))
+    (finding,) = (f for f in hooks.check_hooks(on(home)) if f.check == "Python")
+    assert finding.level is Level.OK, finding
+
+
+def test_the_state_folder_must_be_its_user_s(tmp_path: Path) -> None:
+    folder = tmp_path / "state"
+    settings = Settings(state=StateSettings(directory=str(folder)))
+    host = on(tmp_path, settings)
+    controller = Host(settings, host.config, frozenset({Role.CONTROLLER}))
+    assert [f.level for f in hooks.check_state(host)] == [Level.OK], "a hook makes it as root"
+    assert [f.level for f in hooks.check_state(controller)] == [Level.ERROR]
+    folder.mkdir(mode=0o755)
+    own = [f.level for f in hooks.check_state(controller)] == [Level.OK]
+    assert own == (os.geteuid() == 0)
+    folder.chmod(0o777)
+    (finding,) = hooks.check_state(host)
+    assert finding.level is Level.ERROR
+
+
+# --- sources -----------------------------------------------------------------------------------
+
+
+def logs(tmp_path: Path, **changes: str) -> Host:
+    for name in ("kmsg", "slurmd.log"):
+        (tmp_path / name).touch()
+    read = {
+        "kmsg": f"{tmp_path}/kmsg",
+        "slurmd_log": f"{tmp_path}/slurmd.log",
+        "sysfs": str(tmp_path),
+        "ipmitool": "",
+    }
+    host = on(tmp_path, Settings(sources=SourceSettings(**{**read, **changes})))  # type: ignore[arg-type]
+    return Host(
+        host.settings,
+        {**host.config, "SlurmdLogFile": (f"{tmp_path}/slurm%n.log",)},
+        host.roles,
+        node="d",
+    )
+
+
+def test_sources_that_are_there_and_out_of_users_hands_are_fit(tmp_path: Path) -> None:
+    assert faults(sources.check_sources(logs(tmp_path))) == {}
+
+
+def test_a_kernel_log_that_users_can_write_is_no_source(tmp_path: Path) -> None:
+    host = logs(tmp_path)
+    (tmp_path / "kmsg").chmod(0o666)
+    found = {f.check: f for f in sources.check_sources(host)}
+    assert "is no evidence" in found["kernel log"].found
+    (tmp_path / "kmsg").unlink()
+    found = {f.check: f for f in sources.check_sources(host)}
+    assert "No such file" in found["kernel log"].found
+
+
+def test_a_log_that_slurmd_does_not_write_to_is_told_with_the_setting(tmp_path: Path) -> None:
+    (tmp_path / "other.log").touch()
+    host = logs(tmp_path, slurmd_log=f"{tmp_path}/other.log")
+    found = {f.check: f for f in sources.check_sources(host)}
+    assert found["slurmd's log"].remedy == (
+        f'[sources] slurmd_log = "{tmp_path}/slurmd.log" in settings.toml'
+    )
+
+
+def test_broken_settings_and_rules_are_errors(tmp_path: Path) -> None:
+    (tmp_path / "site.toml").write_text("[x]\nnonsense = 1\n")
+    settings = Settings(sources=SourceSettings(rules=str(tmp_path)))
+    host = Host(settings, {}, frozenset({Role.LOGIN}), problem="settings.toml: line 3: …")
+    assert faults(sources.check_rules(host)) == {"settings": Level.ERROR, "rules": Level.ERROR}
+
+
+@pytest.mark.parametrize(
+    ("state", "slots", "level"),
+    [
+        (GpuState(gpus=(Gpu(0), Gpu(1)), driver="570"), 2, Level.OK),
+        (GpuState(gpus=(Gpu(0),)), 2, Level.WARNING),
+        (GpuState(unreadable="NVML is not installed"), 2, Level.WARNING),
+        (GpuState(unreadable="NVML is not installed"), 0, Level.OK),
+    ],
+)
+def test_nvml_must_show_the_gpus_that_slurm_gives_out(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path, state: GpuState, slots: int, level: Level
+) -> None:
+    monkeypatch.setattr(sources, "read_slots", lambda *_: (None,) * slots)
+    monkeypatch.setattr(sources, "read_state", lambda _: state)
+    (finding,) = sources.check_gpus(on(tmp_path))
+    assert finding.level is level
+
+
+def test_a_slurmd_in_another_time_zone_is_told() -> None:
+    now = time.time()
+    here = time.strftime("%Y-%m-%dT%H:%M:%S", time.localtime(now))
+    there = time.strftime("%Y-%m-%dT%H:%M:%S", time.localtime(now + 7200))
+    assert sources.judge_zone(here, now).level is Level.OK
+    assert "2.0 h ahead" in sources.judge_zone(there, now).found
+
+
+# --- the cluster -------------------------------------------------------------------------------
+
+
+def test_a_flagged_job_of_another_auto_resume_is_told() -> None:
+    ours = JobFacts(1, "1", comment="failover")
+    both = JobFacts(2, "2", comment='failover {"APS": {"auto_resume": 1}}')
+    theirs = JobFacts(3, "3", comment='{"APS": {}}')
+    odd = JobFacts(4, "4", comment="failover {" * 3)
+    assert cluster.judge_rivals([ours, odd]).level is Level.OK
+    assert "by job 2:" in cluster.judge_rivals([ours, both, odd]).found
+    assert not any(map(cluster.is_flagged, [theirs]))
+
+
+def asked(monkeypatch: pytest.MonkeyPatch, answer: str) -> Host:
+    monkeypatch.setattr(host_module, "ask", lambda *_: answer)
+    return Host(Settings(), changed(), frozenset({Role.LOGIN}))
+
+
+@pytest.mark.parametrize(
+    ("ahead", "level"), [(0, Level.OK), (-3600, Level.ERROR), (60, Level.ERROR)]
+)
+def test_a_clock_that_differs_from_the_controller_s_is_told(
+    monkeypatch: pytest.MonkeyPatch, ahead: int, level: Level
+) -> None:
+    answer = f"sdiag output at Sun Nov 29 17:28:38 2026 ({int(time.time()) + ahead})\n"
+    (finding,) = cluster.check_clock(asked(monkeypatch, answer))
+    assert finding.level is level
+
+
+@pytest.mark.parametrize(
+    ("said", "level"),
+    [
+        ("  --failover=N  after a hardware fault", Level.OK),
+        ("  --requeue", Level.WARNING),
+        ("sbatch: error: plugin_load_from_file: Incompatible Slurm plugin x.so", Level.ERROR),
+    ],
+)
+def test_the_option_must_be_known_to_this_release(
+    monkeypatch: pytest.MonkeyPatch, said: str, level: Level
+) -> None:
+    (finding,) = cluster.check_option(asked(monkeypatch, said))
+    assert finding.level is level
+
+
+def test_lua_scripts_that_slurm_loads_must_call_ours(tmp_path: Path, home: Path) -> None:
+    config = changed(CliFilterPlugins="lua", SLURM_CONF=f"{tmp_path}/slurm.conf")
+    host = Host(Settings(), config, frozenset({Role.CONTROLLER}), home=str(home))
+    (tmp_path / "job_submit.lua").write_text("-- the site's own\n")
+    found = {f.check: f.level for f in cluster.check_lua(host)}
+    assert found == {"job_submit.lua": Level.WARNING, "cli_filter.lua": Level.ERROR}
+    for name in found:
+        module = home / "share/slurm-failover/lua" / f"slurm_failover_{name}"
+        module.parent.mkdir(exist_ok=True)
+        module.touch()
+        (tmp_path / name).write_text(f'dofile("{module}")\n')
+    assert {f.level for f in cluster.check_lua(host)} == {Level.OK}
+
+
+# --- the command -------------------------------------------------------------------------------
+
+
+def call(monkeypatch: pytest.MonkeyPatch, findings: list[Finding], *words: str) -> Result:
+    monkeypatch.setattr(doctor_command, "look_around", lambda *_: None)
+    monkeypatch.setattr(doctor_command, "examine", lambda *_: iter(findings))
+    return CliRunner().invoke(main, ["doctor", *words])
+
+
+FINE = Finding("clock", Level.OK, "as slurmctld's")
+WARN = Finding("BMC", Level.WARNING, "not there", "install ipmitool")
+BAD = Finding("Prolog", Level.ERROR, "not named", "slurm-failover install")
+
+
+@pytest.mark.parametrize(
+    ("findings", "status"), [([FINE], 0), ([FINE, WARN], 1), ([BAD, WARN, FINE], 2), ([], 0)]
+)
+def test_the_exit_status_is_the_worst_line(
+    monkeypatch: pytest.MonkeyPatch, findings: list[Finding], status: int
+) -> None:
+    done = call(monkeypatch, findings)
+    assert done.exit_code == status
+    assert done.output.count("\n") == sum(1 + bool(f.remedy) for f in findings)
+
+
+def test_each_line_is_one_object_of_json(monkeypatch: pytest.MonkeyPatch) -> None:
+    done = call(monkeypatch, [FINE, BAD], "--json")
+    assert json.loads(done.output)[1] == {
+        "check": "Prolog",
+        "level": "error",
+        "found": "not named",
+        "remedy": "slurm-failover install",
+    }
+
+
+def test_a_slurmctld_that_does_not_answer_is_the_one_error(monkeypatch: pytest.MonkeyPatch) -> None:
+    def silent(*_: object) -> Host:
+        raise SlurmUnavailable("scontrol show config: Unable to contact slurm controller")
+
+    monkeypatch.setattr(doctor_command, "look_around", silent)
+    done = CliRunner().invoke(main, ["doctor"])
+    assert done.exit_code == 2
+    assert done.output.startswith("error   slurmctld: scontrol show config: Unable to contact")
+
+
+def test_a_broken_settings_file_is_a_line_and_not_the_end(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    (tmp_path / "s.toml").write_text("[failover]\nmode = 3\n")
+    told: list[str] = []
+    monkeypatch.setattr(doctor_command, "look_around", lambda *words: told.append(words[2]))
+    monkeypatch.setattr(doctor_command, "examine", lambda *_: iter([FINE]))
+    done = CliRunner().invoke(main, ["--settings", f"{tmp_path}/s.toml", "doctor"])
+    assert done.exit_code == 0
+    assert "line 2: [failover] mode: must be a string" in told[0]
+
+
+def test_a_check_that_can_not_be_made_does_not_end_the_round(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    from slurm_failover.doctor import rounds
+
+    def broken(_: Host) -> Iterable[Finding]:
+        raise SlurmUnavailable("no answer")
+
+    def fit(_: Host) -> Iterable[Finding]:
+        return iter([FINE])
+
+    everyone = frozenset(Role)
+    monkeypatch.setattr(
+        rounds, "CHECKS", (("a", everyone, broken), ("b", frozenset(), fit), ("c", everyone, fit))
+    )
+    begun: list[str] = []
+    found = list(rounds.examine(on(Path("/")), begun.append))
+    assert [f.level for f in found] == [Level.ERROR, Level.OK]
+    assert begun == ["a", "c"]
+
+
+def test_a_look_that_takes_long_says_so(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    import threading
+
+    told = threading.Event()
+    monkeypatch.setattr(doctor_command, "_PATIENCE", 0.0)
+    slow = doctor_command._Slow()
+    monkeypatch.setattr(slow, "_tell", lambda name: (print(name), told.set()))
+    slow.begin("NVML")
+    assert told.wait(10)
+    assert capsys.readouterr().out == "NVML\n"
