@@ -151,6 +151,7 @@ class Attendant:
     def _act(self, ledger: Ledger, blame: Blame, standing: str, occasion: Occasion) -> Outcome:
         from slurm_failover.errors import SlurmError
         from slurm_failover.model import NodeAction
+        from slurm_failover.node.account import account_fault
 
         judgement = blame.of_node() if blame.fresh else None
         fault = judgement if judgement and judgement.node is not NodeAction.NONE else None
@@ -169,6 +170,7 @@ class Attendant:
             return Outcome(_before(ledger, blame), standing=standing)
         if judged is not None:
             ledger = self._opened(ledger).judged(ledger.cursor, judged)
+            account_fault(self._settings, self._facts, judged, self._say)
         return Outcome(ledger, verdict=judged is not None and acts, standing=standing)
 
     def _opened(self, ledger: Ledger) -> Ledger:
@@ -223,6 +225,7 @@ class Attendant:
 
     def _ask(self, fault: Judgement, hit: list[JobFacts]) -> tuple[NodeFacts, bool]:
         """Ask the circuit breaker: the node's facts, and whether the drain has to wait."""
+        from slurm_failover.node.account import account_wait
         from slurm_failover.node.breaker import Gate, note_fault
 
         gate = Gate(self._connect(), self._node, self._settings.breaker)
@@ -230,6 +233,7 @@ class Attendant:
         answer = gate.ask(self._facts, note)
         if answer.waits:
             self._say(f"no drain and no requeue yet, {answer.waits}: {fault.because}")
+            account_wait(self._settings, note, answer, self._say)
         return answer.facts, bool(answer.waits)
 
     def _share_out(

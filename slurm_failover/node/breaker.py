@@ -36,11 +36,13 @@ LONGEST_TURN = 10.0
 @dataclass(frozen=True, slots=True)
 class Answer:
     """``facts`` are the node's, with its note in them. ``waits`` says why it may not be drained
-    now, as a clause; empty if it may. ``opened`` is the trip that this very note caused.
+    now, as a clause; empty if it may. ``is_new`` says that the fault was not noted before, and
+    ``opened`` is the trip that this very note caused.
     """
 
     facts: NodeFacts
     waits: str = ""
+    is_new: bool = False
     opened: Trip | None = None
 
 
@@ -68,14 +70,15 @@ class Gate:
         if noted != facts.extra:
             self._slurm.update_node(self._node, NodeChange(extra=noted))
         facts = replace(facts, extra=noted)
-        answer = self._look(facts, own, own not in before)
+        is_new = own not in before
+        answer = self._look(facts, own, is_new)
         left = self._turn - time.time()
         if answer.waits or left <= 0:
             return answer
         if left > LONGEST_TURN:
             return replace(answer, waits=f"other drains go first, {self._site.pace} s apart")
         self._pause(left)
-        return self._look(facts, own, own not in before)
+        return self._look(facts, own, is_new)
 
     def _look(self, facts: NodeFacts, own: FaultNote, is_new: bool) -> Answer:
         """What stands against the drain now, by all nodes' notes; and when its turn is."""
@@ -87,8 +90,8 @@ class Gate:
         trip = breaker.against([job for job, _ in own.attempts])
         if trip is not None:
             caused = is_new and trip.opener == self._node and trip.since == own.time
-            return Answer(nodes[self._node], _words(trip), trip if caused else None)
-        return Answer(nodes[self._node])
+            return Answer(nodes[self._node], _words(trip), is_new, trip if caused else None)
+        return Answer(nodes[self._node], "", is_new)
 
 
 def note_fault(node: str, fault: Judgement, hit: Iterable[JobFacts], sysfs: str) -> FaultNote:
