@@ -17,6 +17,11 @@ from slurm_failover.slurm.retry import persist
 JSON = "--json=v0.0.42"
 """Spoken by Slurm 24.11 to 26.05 alike."""
 
+FEW = 3
+"""So many jobs are asked for one by one: ``scontrol show job`` is one request, ``squeue`` is three,
+one of them for all jobs there are (counted by sdiag on 24.11.5).
+"""
+
 _SILENT = (
     "Unable to contact slurm controller",
     "Socket timed out",
@@ -41,15 +46,14 @@ class Scontrol:
 
     def job(self, job_id: str) -> JobFacts:
         """See the protocol."""
-        answer = self._read("scontrol", "show", "job", job_id, JSON).get("jobs", [])
-        # Asked for one task, Slurm may answer with others of its array as well (seen on 24.11.5).
-        for job in map(read_job, answer):
-            if job_id in (str(job.job_id), job.label):
-                return job
+        for job in self._show_job(job_id):
+            return job
         raise NoSuchJob(f"Slurm does not know job {job_id}")
 
     def jobs(self, job_ids: Collection[str] = ()) -> list[JobFacts]:
         """See the protocol."""
+        if 0 < len(job_ids) <= FEW:
+            return [job for job_id in job_ids for job in self._show_known(job_id)]
         chosen = ["--jobs", ",".join(job_ids)] if job_ids else []
         try:
             answer = self._read("squeue", JSON, "--states=all", "--array", *chosen)
@@ -141,6 +145,18 @@ class Scontrol:
         if job.runs_since(start):
             how = "requeue" if job.held else "requeuehold"
             self._try("scontrol", how, "Incomplete", label)
+
+    def _show_known(self, job_id: str) -> list[JobFacts]:
+        """The job, with the other components of a heterogeneous one; none where it is unknown."""
+        try:
+            return self._show_job(job_id)
+        except NoSuchJob:
+            return []
+
+    def _show_job(self, job_id: str) -> list[JobFacts]:
+        answer = self._read("scontrol", "show", "job", job_id, JSON).get("jobs", [])
+        # Asked for one task, Slurm may answer with others of its array as well (seen on 24.11.5).
+        return [job for job in map(read_job, answer) if job_id in (str(job.job_id), job.label)]
 
     def _read(self, program: str, *arguments: str) -> dict[str, Any]:
         raw = self._run(program, *arguments)

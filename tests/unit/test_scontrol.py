@@ -82,11 +82,18 @@ def test_of_several_tasks_in_an_answer_only_the_one_that_was_asked_for_counts(
         stand_in.client().job("7_5")
 
 
-def test_all_waiting_jobs_are_one_request(stand_in: StandIn) -> None:
+def test_many_jobs_are_one_question(stand_in: StandIn) -> None:
     stand_in.answer_json({"jobs": [{"job_id": 7}, {"job_id": 9}]})
-    assert [job.job_id for job in stand_in.client().jobs(["7", "8_1"])] == [7, 9]
+    assert [job.job_id for job in stand_in.client().jobs(["7", "8_1", "9", "10"])] == [7, 9]
     assert len(stand_in.calls()) == 1
-    assert stand_in.calls()[0][-2:] == ["--jobs", "7,8_1"]
+    assert stand_in.calls()[0][-2:] == ["--jobs", "7,8_1,9,10"]
+
+
+def test_a_few_jobs_are_asked_for_without_a_look_at_all_there_are(stand_in: StandIn) -> None:
+    parts = [{"job_id": job, "het_job_id": {"set": True, "number": 7}} for job in (7, 8)]
+    stand_in.answer_json({"jobs": [*parts, {"job_id": 9}]})
+    assert [job.job_id for job in stand_in.client().jobs(["7", "9", "10"])] == [7, 8, 9]
+    assert stand_in.calls() == [["scontrol", "show", "job", job, JSON] for job in ("7", "9", "10")]
 
 
 def test_an_unknown_job_is_an_error_alone_and_none_of_a_list(stand_in: StandIn) -> None:
