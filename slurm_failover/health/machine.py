@@ -158,8 +158,9 @@ def _port_faults(
     port: Port, memo: Memo | None, grown: Mapping[str, Growth], limits: MachineThresholds
 ) -> Iterator[Finding]:
     """A port that was never up may have no cable; one that was up and is down is a fault."""
-    was_up = memo is not None and memo.peaks.get("active")
-    if was_up and streak_of(memo, "down") >= limits.looks:
+    streak = memo.streaks.get("down") if memo and memo.peaks.get("active") else None
+    lasted = streak.lasted(memo.time) if memo and streak else 0.0
+    if streak and streak.looks >= limits.looks and lasted >= limits.ib_down_seconds:
         yield Finding("ib-port-down", f"sysfs: port {port.name} is {port.state}", port.pci)
     if grown["link_downed"].count:
         because = f"sysfs: port {port.name} lost its link {grown['link_downed'].count} times"

@@ -85,6 +85,13 @@ class MachineThresholds:
     edac_correctable_per_minute: int = setting(
         100, "Corrected memory errors of one controller per minute.", at_least=1, at_most=1000000
     )
+    ib_down_seconds: int = setting(
+        60,
+        "Seconds that the looks at a port that is down must span at least: a subnet manager or a "
+        "switch that comes back takes a moment.",
+        at_least=1,
+        at_most=86400,
+    )
     ib_errors_per_minute: int = setting(
         120, "Symbol errors of one InfiniBand port per minute.", at_least=1, at_most=100000000
     )

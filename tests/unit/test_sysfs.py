@@ -267,6 +267,16 @@ def test_a_port_that_was_up_and_stays_down_is_a_fault(machine: Machine) -> None:
     assert machine.look() == []
 
 
+def test_a_port_that_is_down_for_a_moment_is_no_fault_however_often_it_is_looked_at(
+    machine: Machine,
+) -> None:
+    machine.ib_port("4: ACTIVE")
+    machine.look()
+    machine.ib_port("2: INIT")
+    assert [machine.look(5.0) for _ in range(12)] == [[]] * 12
+    assert rules_of(machine.look(5.0)) == [("ib-port-down", "0000:9c:00")]
+
+
 def test_a_port_that_was_never_up_has_no_cable(machine: Machine) -> None:
     machine.ib_port("1: DOWN")
     for _ in range(4):
