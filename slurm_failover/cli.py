@@ -14,6 +14,7 @@ from slurm_failover.errors import FailoverError, SettingsError
 from slurm_failover.settings.tables import DEFAULT_PATH, Settings
 
 COMMANDS = {
+    "breaker": "slurm_failover.commands.breaker",
     "classify": "slurm_failover.commands.classify",
     "doctor": "slurm_failover.commands.doctor",
     "explain": "slurm_failover.commands.explain",

@@ -8,8 +8,10 @@ from typing import Any
 
 from ClusterShell.NodeSet import NodeSet
 
+from slurm_failover.breaker import read_notes
 from slurm_failover.errors import RecordError
 from slurm_failover.evidence import read_evidence
+from slurm_failover.foresight import foresee
 from slurm_failover.model import JobFacts, Limits, NodeFacts
 from slurm_failover.optin import read_opt_in, read_refusal
 from slurm_failover.policy import retry_limit
@@ -70,6 +72,7 @@ class NodeView:
     reason: str
     ours: bool
     findings: tuple[dict[str, Any], ...]
+    faults: tuple[dict[str, Any], ...] = ()
 
     def as_json(self) -> dict[str, Any]:
         """The view as a JSON object."""
@@ -79,6 +82,7 @@ class NodeView:
             "reason": self.reason or None,
             "drained_by_us": self.ours,
             "evidence": list(self.findings),
+            "faults": list(self.faults),
         }
 
 
@@ -142,6 +146,21 @@ def _before_first_run(job: JobFacts, limits: Limits) -> tuple[Record | None, str
     return (None, problem) if problem else (Record(max_retries=retry_limit(wish, limits)), "")
 
 
+def view_foreseen(
+    view: JobView, job: JobFacts, nodes: Sequence[NodeFacts], limits: Limits
+) -> JobView:
+    """The view of a job where we only observe: with what would have become of it."""
+    try:
+        record = foresee(job, nodes, limits)
+    except RecordError:
+        record = None
+    if record is None:
+        return view
+    moved = record.step is Step.DECIDED
+    what = "would be failed over" if moved else f"would be held as {record.state.value}"
+    return replace(view, because=f"{what}: {record.because}")
+
+
 def view_node(node: NodeFacts) -> NodeView:
     """What to show of a node."""
     findings = tuple(
@@ -155,12 +174,16 @@ def view_node(node: NodeFacts) -> NodeView:
     )
     ours = node.reason.startswith(OURS)
     state = "+".join(sorted(node.states))
-    return NodeView(node.name, state, tidy(node.reason, 255), ours, findings)
+    faults = tuple(
+        {"code": note.code, "because": note.because, "time": note.time, "waits": note.waits}
+        for note in read_notes(node.name, node.extra)
+    )
+    return NodeView(node.name, state, tidy(node.reason, 255), ours, findings, faults)
 
 
 def has_findings(view: NodeView) -> bool:
     """Whether we know anything against a node."""
-    return view.ours or bool(view.findings)
+    return view.ours or bool(view.findings) or bool(view.faults)
 
 
 def _read(job: JobFacts) -> tuple[Record | None, str]:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import click
 
+from slurm_failover.commands.banner import end_with, show_banner
 from slurm_failover.errors import SlurmError
 from slurm_failover.lifecycle import expand, merge_nodes
 from slurm_failover.render import print_json, print_table
@@ -24,7 +25,9 @@ def command(settings: Settings, nodelist: str, as_json: bool) -> None:
     With NODELIST these nodes, known or not.
     """
     wanted = expand(nodelist)
-    nodes = connect(settings, lambda _: None).nodes(nodelist)
+    every = connect(settings, lambda _: None).nodes()
+    breaker = show_banner(settings, every, aside=as_json)
+    nodes = [node for node in every if not wanted or node.name in wanted]
     missing = merge_nodes(*set(wanted).difference(node.name for node in nodes))
     if missing:
         raise SlurmError(f"Slurm does not know node {missing}; see `sinfo -N`")
@@ -32,12 +35,16 @@ def command(settings: Settings, nodelist: str, as_json: bool) -> None:
     shown = views if nodelist else [view for view in views if has_findings(view)]
     if as_json:
         print_json([view.as_json() for view in shown])
+        end_with(breaker)
         return
     print_table(COLUMNS, [_row(view) for view in shown], "Nothing is known against any node.")
+    end_with(breaker)
 
 
 def _row(view: NodeView) -> tuple[str, ...]:
     latest = view.findings[-1]["because"] if view.findings else "-"
     jobs = ",".join(str(finding["job_id"]) for finding in view.findings)
-    words = view.reason or latest
+    waits = [f"not drained yet: {fault['because']}" for fault in view.faults if fault["waits"]]
+    noted = [str(fault["because"]) for fault in view.faults[-1:]]
+    words = view.reason or next(iter([*waits, *([latest] if view.findings else noted)]), "-")
     return (view.name, view.slurm_state, "yes" if view.ours else "no", jobs or "-", words)

@@ -7,6 +7,7 @@ import time
 
 import click
 
+from slurm_failover.commands.banner import end_with, show_banner
 from slurm_failover.commands.jobid import JOB_ID, forgotten
 from slurm_failover.model import JobFacts
 from slurm_failover.render import print_json, print_table
@@ -18,8 +19,8 @@ from slurm_failover.view import (
     JobView,
     is_flagged,
     join_components,
+    view_foreseen,
     view_job,
-    waits_for_nodes,
 )
 
 COLUMNS = ("JOBID", "USER", "NAME", "STATE", "RETRIES", "NODES", "EXCLUDED", "CAUSE")
@@ -37,8 +38,13 @@ def command(settings: Settings, jobs: tuple[str, ...], as_json: bool) -> None:
     slurm, limits = connect(settings, lambda _: None), read_limits(settings)
     known = _find(slurm, jobs)
     found, missing = join_components(known), _missing(jobs, known)
-    nodes = slurm.nodes() if any(waits_for_nodes(job) for job in found) else []
+    nodes = slurm.nodes()
+    breaker = show_banner(settings, nodes, aside=as_json)
     views = [view_job(job, limits, nodes) for job in found]
+    if settings.failover.mode == "observe":
+        views = [
+            view_foreseen(view, job, nodes, limits) for view, job in zip(views, found, strict=True)
+        ]
     if as_json:
         print_json([view.as_json() for view in views])
     elif views or not missing:
@@ -48,6 +54,7 @@ def command(settings: Settings, jobs: tuple[str, ...], as_json: bool) -> None:
         raise forgotten(*missing)
     if not as_json and len(jobs) == 1 and len(views) == 1 and (views[0].state or views[0].history):
         _print_history(views[0])
+    end_with(breaker)
 
 
 def _find(slurm: Slurm, wanted: tuple[str, ...]) -> list[JobFacts]:
