@@ -96,8 +96,14 @@ def _serve_hook(kind: str, settings: Settings, say: Say) -> bool:
     return False
 
 
+def _faults(settings: Settings, say: Say) -> bool:
+    from slurm_failover.node.checks import NodeChecks
+
+    return NodeChecks(os.environ, settings, say).check_faults()
+
+
 def _watch(settings: Settings, say: Say) -> bool:
-    from slurm_failover.node.watch import watch_node
+    from slurm_failover.node.service import watch_node
 
     watch_node(settings, say, __file__)
     return False
@@ -155,6 +161,7 @@ HOOKS: dict[str, Callable[[Settings, Say], bool]] = {
     "tell_verdict": _tell_verdict,
     "stop_job": _stop_job,
     "notify": _notify,
+    "faults": _faults,
     "watch": _watch,
 }
 

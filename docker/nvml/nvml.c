@@ -16,13 +16,16 @@
  *   gpu0.mig 1, gpu0.mig0.uuid …    MIG mode and instances: also .gi and .ci
  *   gpu0.links 18                   NVLinks; gpu0.link3 0 makes link 3 inactive
  *   gpu0.field.230 2                a field value; gpu0.field.162.3 one of link 3
+ *   event1 0 8 79                   the first event: on GPU 0 of type 8 (Xid), data 79; then event2
+ *   gpu0.event_types 8              the events that a GPU has
+ *   wait 15                         nvmlEventSetWait answers 15 (GPU is lost)
  */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
 
-enum { OK = 0, INVALID_ARGUMENT = 2, NOT_SUPPORTED = 3, NOT_FOUND = 6, UNKNOWN_VERSION = 25 };
+enum { OK = 0, INVALID_ARGUMENT = 2, NOT_SUPPORTED = 3, NOT_FOUND = 6, TIMEOUT = 10, UNKNOWN_VERSION = 25 };
 enum { MAX_GPUS = 64, MAX_MIG = 16, FIELD_ULL = 3 };
 
 /* A handle is a small number in a pointer's clothes: GPU + 1, and 256 * (instance + 1) for MIG. */
@@ -56,6 +59,12 @@ typedef struct {
     unsigned type, result;
     union { double d; unsigned long long u; } value;
 } FieldValue;
+
+typedef struct {
+    nvmlDevice device;
+    unsigned long long type, data;
+    unsigned gpu_instance, compute_instance;
+} EventData;
 
 static char answers[1 << 18];
 
@@ -408,4 +417,70 @@ int nvmlDeviceGetGpuFabricInfoV(nvmlDevice d, FabricV2 *info)
     info->status = (unsigned)gpu_number(d, "fabric_status", 0);
     info->health = (unsigned)gpu_number(d, "fabric_health", 0);
     return OK;
+}
+
+/* Events: a waiting call reads the file anew every few milliseconds, and gives each line once. */
+typedef struct event_set { unsigned long long wanted[MAX_GPUS]; } *nvmlEventSet;
+
+int nvmlEventSetCreate(nvmlEventSet *set)
+{
+    hang_if("hang.nvmlEventSetCreate");
+    *set = calloc(1, sizeof **set);
+    return OK;
+}
+
+int nvmlEventSetFree(nvmlEventSet set)
+{
+    free(set);
+    return OK;
+}
+
+int nvmlDeviceGetSupportedEventTypes(nvmlDevice d, unsigned long long *types)
+{
+    ENTER(d);
+    *types = gpu_number(d, "event_types", 0xf01f);
+    return OK;
+}
+
+int nvmlDeviceRegisterEvents(nvmlDevice d, unsigned long long types, nvmlEventSet set)
+{
+    ENTER(d);
+    set->wanted[gpu_of(d)] |= types;
+    return OK;
+}
+
+static int next_event(nvmlEventSet set, EventData *event)
+{
+    static unsigned given;
+    char key[32], buf[128];
+    unsigned gpu;
+
+    snprintf(key, sizeof key, "event%u", given + 1);
+    if (!text(key, buf, sizeof buf))
+        return 0;
+    given++;
+    memset(event, 0, sizeof *event);
+    event->gpu_instance = event->compute_instance = 0xffffffff;
+    if (sscanf(buf, "%u %llu %llu %u", &gpu, &event->type, &event->data, &event->gpu_instance) < 3)
+        return 0;
+    event->device = (nvmlDevice)(size_t)(gpu + 1);
+    return gpu < MAX_GPUS && (set->wanted[gpu] & event->type);
+}
+
+int nvmlEventSetWait_v2(nvmlEventSet set, EventData *event, unsigned milliseconds)
+{
+    for (unsigned waited = 0;; waited += 250) {
+        int refused;
+
+        load();
+        hang_if("hang.nvmlEventSetWait_v2");
+        refused = (int)number("wait", OK);
+        if (refused)
+            return refused;
+        if (next_event(set, event))
+            return OK;
+        if (waited >= milliseconds)
+            return TIMEOUT;
+        usleep(250000);
+    }
 }

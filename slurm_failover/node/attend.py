@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING
 from slurm_failover.node.ledger import (
     JudgedFault,
     Ledger,
+    SourceNote,
     is_same,
     keep_events,
     read_events_kept,
@@ -36,11 +37,14 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class Ended:
-    """A flagged job whose Epilog this is. ``start`` is in seconds since the epoch."""
+    """A flagged job whose Epilog this is. ``start`` and ``end`` are in seconds since the epoch; an
+    ``end`` of 0 is now.
+    """
 
     gpus: JobGpus
     start: float
     failed: bool
+    end: float = 0.0
 
     def has_news(self, log: Look, ledger: Ledger) -> bool:
         """Whether the node may have something to say of this job's time, judged before or not."""
@@ -99,7 +103,7 @@ class Attendant:
         if not shown and not told and log.after(ledger.cursor).is_clean:
             return Outcome(ledger.judged(log.last))
         since = old.since(self._now, self._settings.sources.first_look)
-        blame, standing = self._weigh(ledger, shown, since)
+        blame, standing, shown = self._weigh(ledger, log.last, shown, since)
         ledger = keep_events(ledger, shown, self._now) if shown else ledger
         return self._act(ledger.judged(log.last), blame, standing, occasion)
 
@@ -124,15 +128,21 @@ class Attendant:
     def _read_slots(self) -> tuple[GresSlot, ...] | None:
         return self._slots
 
-    def _weigh(self, ledger: Ledger, shown: list[Event], since: float) -> tuple[Blame, str]:
-        """The findings, new and earlier, and what they say against the node now."""
+    def _weigh(
+        self, ledger: Ledger, last: int, shown: list[Event], since: float
+    ) -> tuple[Blame, str, list[Event]]:
+        """The findings up to record ``last``, new and earlier, what they say against the node now,
+        and what no log tells of them.
+        """
         from slurm_failover.model import NodeAction
         from slurm_failover.node.blame import Blame
+        from slurm_failover.node.gpu_events import not_in_log
 
-        log = look_at_log(self._settings.sources)
+        log = look_at_log(self._settings.sources).until(last)
         before = read_faults(log.until(ledger.cursor), self.rules())
         records = read_faults(log.after(ledger.cursor), self.rules())
         records = [event for event in records if (event.last_time or event.time or 0.0) >= since]
+        shown = not_in_log(shown, (*before, *records))
         kept = read_events_kept(ledger)
         again = [event for event in shown if any(is_same(old, event) for old in kept)]
         new = [event for event in shown if event not in again]
@@ -140,7 +150,7 @@ class Attendant:
         standing = "" if everything.node is NodeAction.NONE else everything.because
         if again and standing and self._came_back():
             new, again = shown, []
-        return Blame((*records, *new), (*before, *kept, *again)), standing
+        return Blame((*records, *new), (*before, *kept, *again)), standing, shown
 
     def _came_back(self) -> bool:
         """Whether the node is in service again, in spite of what still holds."""
@@ -256,7 +266,7 @@ class Attendant:
 
         if ended is None:
             return None
-        window = Window(ended.start, self._now, self._settings.failover.grace)
+        window = Window(ended.start, ended.end or self._now, self._settings.failover.grace)
         share = blame.of_ending(ended.gpus, window)
         judgement = share.judgement
         if share.doubt:
@@ -282,7 +292,12 @@ def _hit(
 
 def _before(ledger: Ledger, blame: Blame) -> Ledger:
     """The ledger as if the new records had not been judged: the next look judges them again. What
-    shows a state is judged anew at every look, while the node is in service.
+    shows a state is judged anew at every look, while the node is in service; so are NVML's events
+    where the last look at them is forgotten.
     """
+    from slurm_failover.node.gpu_events import SOURCE
+
+    if any(event.source == SOURCE for event in blame.fresh):
+        ledger = ledger.noted(SOURCE, SourceNote())
     fresh = [event.sequence for event in blame.fresh if event.sequence is not None]
     return replace(ledger, cursor=min([*(number - 1 for number in fresh), ledger.cursor]))

@@ -13,7 +13,8 @@ from collections.abc import Callable, Iterator, Mapping
 from typing import TYPE_CHECKING
 
 from slurm_failover import files
-from slurm_failover.node import stops
+from slurm_failover.errors import FailoverError
+from slurm_failover.node import caught, gpu_events, stops
 from slurm_failover.node.ledger import Ledger, read_ledger, write_ledger
 from slurm_failover.node.look import Look, look_at_log
 from slurm_failover.sources import kmsg
@@ -44,22 +45,27 @@ class NodeChecks:
 
     def check_job_end(self) -> bool:
         """Epilog: the last look over a job's window."""
-        ledger = self._read_ledger()
+        ledger = self.read_ledger()
         log = look_at_log(self._settings.sources)
-        readings = list(self._read_gpus(ledger))
+        readings = [*self._read_events(ledger), *self._read_gpus(ledger)]
         cursor = ledger.cursor if ledger.boot == log.boot else -1
         ended = self._read_ended() if log.records or ledger.events or readings else None
         told = ended is not None and ended.has_news(log, ledger)
         if log.after(cursor).is_clean and not readings and not told:
             return False
-        return self._attend(log, readings, ended=ended).verdict
+        return self._judge_end(log, readings, ended)
 
     def check_health(self) -> bool:
         """HealthCheckProgram: is there anything new, in any source?"""
         self._take_up_stops()
-        ledger = self._read_ledger()
+        self._take_up_ends()
+        ledger = self.read_ledger()
         log = self._look_on(ledger)
-        readings = [*self._read_gpus(ledger), *self._read_machine(ledger)]
+        readings = [
+            *self._read_events(ledger),
+            *self._read_gpus(ledger),
+            *self._read_machine(ledger),
+        ]
         if self._is_quiet(ledger, log, readings) and not ledger.open:
             return False
         from slurm_failover.node.remember import is_count_due
@@ -70,10 +76,23 @@ class NodeChecks:
             self._return_if_repaired(outcome)
         return outcome.verdict
 
+    def check_faults(self) -> bool:
+        """For the watcher: what do the log and NVML's events say? A sick GPU can hang NVML and the
+        BMC is slow, so neither is waited for, unless the GPUs' names are not known yet.
+        """
+        ledger = self.read_ledger()
+        log = self._look_on(ledger)
+        is_named = ledger.devices and ledger.boot == log.boot
+        gpus = () if is_named else self._read_gpus(ledger)
+        readings = [*self._read_events(ledger), *gpus]
+        if self._is_quiet(ledger, log, readings):
+            return False
+        return self._attend(log, readings).verdict
+
     def check_job_start(self) -> bool:
         """Prolog: is this node fit to start a job? True only if Slurm will not hold the job."""
         starting = int(self._environment["SLURM_JOB_ID"])
-        ledger = self._read_ledger()
+        ledger = self.read_ledger()
         log = self._look_on(ledger)
         readings = list(self._read_gpus(ledger))
         verdict = not self._is_quiet(ledger, log, readings) and (
@@ -93,7 +112,7 @@ class NodeChecks:
         """Look with every source, now. What stands against the node's return to service, as a
         sentence; empty if nothing does. Raises SlurmError.
         """
-        ledger = self._read_ledger()
+        ledger = self.read_ledger()
         readings = [*self._read_gpus(ledger), *self._read_machine(ledger, now=True)]
         outcome = self._attend(self._look_on(ledger), readings, counts=True)
         if outcome.ledger is None:
@@ -107,7 +126,7 @@ class NodeChecks:
         """
         from slurm_failover.node.repair import REBOOT_NEEDED, missing_reboot
 
-        faults = self._read_ledger().open
+        faults = self.read_ledger().open
         if not faults and REBOOT_NEEDED in reason:
             return "its reason asks for a reboot, and nothing is known here of one since"
         return missing_reboot(faults, kmsg.boot_id(self._settings.sources.proc))
@@ -118,14 +137,38 @@ class NodeChecks:
         """
         from slurm_failover.node.respond import lift_drain
 
-        refusal = lift_drain(self._connect(), self.node, self._read_ledger().reason)
+        refusal = lift_drain(self._connect(), self.node, self.read_ledger().reason)
         self._note(Ledger.left_alone if refusal else Ledger.returned)
         return refusal
 
     def _note(self, change: Callable[[Ledger], Ledger]) -> None:
         with files.locked(f"{self._folder}/lock", LOCK_PATIENCE) as held:
             if held:
-                self._write(change(self._read_ledger()))
+                self._write(change(self.read_ledger()))
+
+    def _judge_end(self, log: Look, readings: list[Reading], ended: Ended | None) -> bool:
+        """Judge the end of a job; of a flagged one Slurm hears now, or at a later look."""
+        from slurm_failover.node import ends
+
+        left = ends.leave_end(self._folder, self._environment) if ended is not None else ""
+        outcome = self._attend(log, readings, ended=ended)
+        if left and outcome.ledger is not None:
+            files.remove(left)
+        return outcome.verdict
+
+    def _take_up_ends(self) -> None:
+        """Look again at ends of which an Epilog could not tell all."""
+        from slurm_failover.node import ends
+
+        for path in ends.left_ends(self._folder):
+            try:
+                told = {"SLURMD_NODENAME": self.node, **ends.read_end(path)}
+                self._say(f"{path}: Slurm was not told all about this end")
+                NodeChecks(told, self._settings, self._say).check_job_end()
+            except (FailoverError, ValueError, KeyError) as error:
+                self._say(f"{path}: {error!r}")
+            if ends.is_settled(path):  # nothing was left to tell, or it can not be read
+                files.remove(path)
 
     def _take_up_stops(self) -> None:
         """Go on with the requeue of jobs whose grace nobody waits out (any more)."""
@@ -190,7 +233,7 @@ class NodeChecks:
                 return Outcome(None)
             attendant = Attendant(self._settings, self.node, self._connect, self._say)
             occasion = Occasion(starting, ended, counts)
-            outcome = attendant.attend(self._read_ledger(), log, readings, occasion)
+            outcome = attendant.attend(self.read_ledger(), log, readings, occasion)
             if outcome.ledger is not None:
                 self._write(outcome.ledger)
         return outcome
@@ -214,6 +257,15 @@ class NodeChecks:
 
             yield no_gpus()
 
+    @staticmethod
+    def _read_events(ledger: Ledger) -> Iterator[Reading]:
+        """NVML's events that a watcher has heard since they were last judged."""
+        xids = gpu_events.read_xids(caught.FOLDER, ledger.note(gpu_events.SOURCE).time)
+        if xids:
+            from slurm_failover.node.readings import read_gpu_events
+
+            yield read_gpu_events(xids)
+
     def _read_machine(self, ledger: Ledger, *, now: bool = False) -> Iterator[Reading]:
         """Looks at the machine around the GPUs: sysfs at every health check, the BMC seldom."""
         from slurm_failover.node.readings import BMC, read_machine_around, read_management
@@ -229,6 +281,7 @@ class NodeChecks:
         """The job that ends, if it is flagged."""
         from slurm_failover.attribution import from_hook_environment
         from slurm_failover.node.attend import Ended
+        from slurm_failover.node.ends import ENDED
         from slurm_failover.optin import read_opt_in
 
         told = self._environment
@@ -237,14 +290,16 @@ class NodeChecks:
         if wish is None or not start:
             return None
         failed = told.get("SLURM_JOB_EXIT_CODE", "0") != "0"
-        return Ended(from_hook_environment(told), start, failed)
+        end = float(told.get(ENDED, 0))
+        return Ended(from_hook_environment(told), start, failed, end)
 
     def _connect(self) -> Slurm:
         from slurm_failover.slurm.connect import connect
 
         return connect(self._settings, self._say)
 
-    def _read_ledger(self) -> Ledger:
+    def read_ledger(self) -> Ledger:
+        """What was judged on this node. A ledger that can not be read is none, which is said."""
         path = f"{self._folder}/ledger.json"
         try:
             text = files.read_whole(path)

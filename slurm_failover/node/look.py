@@ -1,16 +1,21 @@
 """A look at this node's kernel log: how far it reaches, and what stands in it.
 
 A look at a healthy node reads the log, finds none of the rules' anchors, and imports nothing more.
+Where a watcher lives, it is asked first, and the look reaches as far as its reading: what a flood
+has overwritten since is in what it caught.
 """
 
 from __future__ import annotations
 
 import os
+import stat
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 from slurm_failover.anchors import read_anchors
 from slurm_failover.errors import SourceUnreadable
+from slurm_failover.node import caught
+from slurm_failover.node.ask import ask_watcher
 from slurm_failover.sources import kmsg
 
 if TYPE_CHECKING:
@@ -54,11 +59,62 @@ class Look:
 
 def look_at_log(sources: SourceSettings, after: int = -1) -> Look:
     """Read the log from sequence number ``after`` on. Raises SourceUnreadable."""
-    glance = kmsg.glance(sources.kmsg, read_anchors(_overlay(sources)), after)
     boot = kmsg.boot_id(sources.proc)
     if not boot:
         raise SourceUnreadable("the kernel's boot id can not be read, so no record can be dated")
-    return Look(tuple(glance.suspicious), glance.last, boot, kmsg.boot_time())
+    lives = bool(ask_watcher(caught.FOLDER))
+    held = caught.read_caught(caught.FOLDER, boot)
+    if held is None:
+        glance = _glance(sources, after)
+    elif lives:
+        glance = _glance_beside(sources, after, held.position)
+    else:
+        glance = _glance(sources, after)
+    records, last = _joined(glance, held, after), glance.last
+    return Look(records, last, boot, kmsg.boot_time())
+
+
+def _glance(sources: SourceSettings, after: int) -> kmsg.Glance:
+    """What the log holds; the journal's where there is no log that can be read."""
+    anchors = read_anchors(_overlay(sources))
+    if not sources.kmsg:
+        return _glance_at_journal(sources, anchors, after)
+    try:
+        return kmsg.glance(sources.kmsg, anchors, after)
+    except SourceUnreadable as error:
+        if not sources.journalctl:
+            raise
+        try:
+            return _glance_at_journal(sources, anchors, after)
+        except SourceUnreadable as other:
+            raise SourceUnreadable(f"{error}; {other}") from other
+
+
+def _glance_at_journal(
+    sources: SourceSettings, anchors: tuple[bytes, ...], after: int
+) -> kmsg.Glance:
+    from slurm_failover.sources.journal import read_journal
+
+    return kmsg.pick(read_journal(sources.journalctl), anchors, after)
+
+
+def _glance_beside(sources: SourceSettings, after: int, position: int) -> kmsg.Glance:
+    """What a log that can be read again holds up to ``position``, where the watcher stands."""
+    try:
+        mode = os.stat(sources.kmsg).st_mode  # noqa: PTH116 - no pathlib on a hook's path
+        if not (stat.S_ISREG(mode) or stat.S_ISCHR(mode)):
+            return kmsg.Glance([], position)
+        found = _glance(sources, after).suspicious
+    except (OSError, SourceUnreadable):
+        return kmsg.Glance([], position)
+    return kmsg.Glance([raw for raw in found if kmsg.sequence(raw) <= position], position)
+
+
+def _joined(glance: kmsg.Glance, held: caught.Caught | None, after: int) -> tuple[bytes, ...]:
+    """The records of the log and those that the watcher has caught, each once, in order."""
+    records = {kmsg.sequence(raw): raw for raw in (held.records if held else ())}
+    records |= {kmsg.sequence(raw): raw for raw in glance.suspicious}
+    return tuple(records[number] for number in sorted(records) if number > after)
 
 
 def read_rules(sources: SourceSettings) -> Catalogue:

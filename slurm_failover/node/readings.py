@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from slurm_failover.health.memory import Memory
+from slurm_failover.node.gpu_events import SOURCE, XidEvent, judge_xids
 from slurm_failover.sources.presence import NO_DRIVER
 
 if TYPE_CHECKING:
@@ -80,6 +81,17 @@ def no_gpus() -> Reading:
         time=time.time(),
         unseen=NO_DRIVER,
         judge=lambda previous, rules, gpus: [],
+        remember=lambda previous: previous or Memory(),
+    )
+
+
+def read_gpu_events(xids: list[XidEvent]) -> Reading:
+    """The Xids that the watcher has heard from NVML since the last look."""
+    return Reading(
+        source=SOURCE,
+        time=xids[-1].time,
+        unseen="",
+        judge=lambda previous, rules, gpus: judge_xids(xids, rules()),
         remember=lambda previous: previous or Memory(),
     )
 

@@ -134,7 +134,15 @@ class PrioritySettings:
 class SourceSettings:
     """Where a node's evidence is read."""
 
-    kmsg: str = setting("/dev/kmsg", "The kernel's log, in the record format of /dev/kmsg.")
+    kmsg: str = setting(
+        "/dev/kmsg",
+        "The kernel's log, in the record format of /dev/kmsg. Empty: the journal is read instead.",
+    )
+    journalctl: str = setting(
+        "/usr/bin/journalctl",
+        "The program that reads the kernel's messages from the systemd journal where `kmsg` can "
+        "not be read. Empty: the journal is not read.",
+    )
     proc: str = setting(
         "/proc",
         "Where the kernel tells its id of this boot (`sys/kernel/random/boot_id`), and NVIDIA's "
@@ -189,6 +197,11 @@ class NodeSettings:
 class WatchSettings:
     """The resident watcher, where a site runs it."""
 
+    nvml_events: bool = setting(
+        True,
+        "Whether NVML's events are waited for. Whoever waits holds the driver: stop the watcher "
+        "before a GPU is reset or the driver replaced.",
+    )
     interval: int = setting(
         120,
         "Seconds between two looks at what never reaches the kernel's log: NVML, sysfs and, at its "
@@ -202,6 +215,13 @@ class WatchSettings:
 class SlurmSettings:
     """How Slurm is asked."""
 
+    client: str = setting(
+        "auto",
+        "How the decider and the commands ask for many jobs or nodes: `pyslurm`, `scontrol`, or "
+        "`auto`, which is pyslurm where it is installed and built for this release of Slurm. What "
+        "pyslurm can not do or answer goes through scontrol; with `pyslurm` the log says why.",
+        choices=("auto", "scontrol", "pyslurm"),
+    )
     bin: str = setting("/usr/bin", "Folder of scontrol, squeue and sacct.")
     slurmd: str = setting(
         "/usr/sbin/slurmd", "The node's daemon; `slurmd -G` tells which GPUs the node's GRES are."

@@ -32,7 +32,11 @@ def glance(path: str, anchors: tuple[bytes, ...], after: int = -1) -> Glance:
 
     Reads what is there now and returns. Raises SourceUnreadable if the log can not be read.
     """
-    records = _records(path)
+    return pick(read_log(path), anchors, after)
+
+
+def pick(records: list[bytes], anchors: tuple[bytes, ...], after: int = -1) -> Glance:
+    """Of a log's ``records`` those after sequence number ``after`` that hold one of the anchors."""
     newest = next((n for raw in reversed(records) if (n := sequence(raw)) >= 0), after)
     # One search of the whole for each anchor: most stand nowhere, and then no record is searched.
     whole = b"".join(records)
@@ -79,12 +83,12 @@ def open_log(path: str) -> int:
         ) from error
 
 
-def read_device(handle: int) -> list[bytes]:
-    """The records that /dev/kmsg holds. Each read gives one; EPIPE says that the oldest were
-    overwritten meanwhile. Raises SourceUnreadable.
+def read_device(handle: int, most: float = float("inf")) -> list[bytes]:
+    """The records that /dev/kmsg holds, at most so many. Each read gives one; EPIPE says that the
+    oldest were overwritten meanwhile. Raises SourceUnreadable.
     """
     records: list[bytes] = []
-    while True:
+    while len(records) < most:
         try:
             raw = os.read(handle, _RECORD_SIZE)
         except BlockingIOError:
@@ -94,24 +98,24 @@ def read_device(handle: int) -> list[bytes]:
                 continue
             raise SourceUnreadable(f"the kernel log: {error.strerror}") from error
         if not raw:
-            return records
+            break
         records.append(raw)
+    return records
+
+
+def read_some(handle: int, size: int) -> bytes:
+    """The next bytes of a file or FIFO, none where there are none now. Raises SourceUnreadable."""
+    try:
+        return os.read(handle, size)
+    except BlockingIOError:
+        return b""
+    except OSError as error:
+        raise SourceUnreadable(f"the kernel log: {error.strerror}") from error
 
 
 def read_stream(handle: int) -> bytes:
     """What a file or FIFO holds from here on. Raises SourceUnreadable."""
-    chunks: list[bytes] = []
-    while True:
-        try:
-            chunk = os.read(handle, _CHUNK)
-        except BlockingIOError:
-            break
-        except OSError as error:
-            raise SourceUnreadable(f"the kernel log: {error.strerror}") from error
-        if not chunk:
-            break
-        chunks.append(chunk)
-    return b"".join(chunks)
+    return b"".join(iter(lambda: read_some(handle, _CHUNK), b""))
 
 
 def split(raw: bytes) -> list[bytes]:
@@ -132,7 +136,8 @@ def seconds(raw: bytes) -> float:
     return int(stamp) / 1e6 if stamp.isdigit() else float("inf")
 
 
-def _records(path: str) -> list[bytes]:
+def read_log(path: str) -> list[bytes]:
+    """The records that a log holds now. Raises SourceUnreadable."""
     handle = open_log(path)
     try:
         if stat.S_ISCHR(os.fstat(handle).st_mode):
