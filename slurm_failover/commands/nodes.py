@@ -9,7 +9,7 @@ from slurm_failover.errors import SlurmError
 from slurm_failover.lifecycle import expand, merge_nodes
 from slurm_failover.render import print_json, print_table
 from slurm_failover.settings.tables import Settings
-from slurm_failover.slurm.connect import connect
+from slurm_failover.slurm.connect import connect_for_many
 from slurm_failover.view import NodeView, has_findings, view_node
 
 COLUMNS = ("NODE", "STATE", "DRAINED BY US", "JOBS", "REASON")
@@ -25,7 +25,7 @@ def command(settings: Settings, nodelist: str, as_json: bool) -> None:
     With NODELIST these nodes, known or not.
     """
     wanted = expand(nodelist)
-    every = connect(settings, lambda _: None).nodes()
+    every = connect_for_many(settings, lambda _: None).nodes()
     breaker = show_banner(settings, every, aside=as_json)
     nodes = [node for node in every if not wanted or node.name in wanted]
     missing = merge_nodes(*set(wanted).difference(node.name for node in nodes))

@@ -14,7 +14,7 @@ from slurm_failover.render import print_json, print_table
 from slurm_failover.settings.limits import read_limits
 from slurm_failover.settings.tables import Settings
 from slurm_failover.slurm.client import Slurm
-from slurm_failover.slurm.connect import connect
+from slurm_failover.slurm.connect import connect_for_many
 from slurm_failover.view import (
     JobView,
     is_flagged,
@@ -35,7 +35,7 @@ def command(settings: Settings, jobs: tuple[str, ...], as_json: bool) -> None:
 
     With one JOB, its history as well. Jobs that Slurm has forgotten are in `sacct -D`.
     """
-    slurm, limits = connect(settings, lambda _: None), read_limits(settings)
+    slurm, limits = connect_for_many(settings, lambda _: None), read_limits(settings)
     known = _find(slurm, jobs)
     found, missing = join_components(known), _missing(jobs, known)
     nodes = slurm.nodes()

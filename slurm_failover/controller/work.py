@@ -25,7 +25,7 @@ from slurm_failover.reporter import reporter
 from slurm_failover.settings.limits import read_limits
 from slurm_failover.settings.tables import Settings
 from slurm_failover.slurm.client import Slurm
-from slurm_failover.slurm.connect import connect
+from slurm_failover.slurm.connect import connect, connect_for_many
 from slurm_failover.slurm.standby import Standby
 
 ROLE = "controller"
@@ -51,7 +51,7 @@ def decide_waiting(settings: Settings, say: Say) -> None:
 
 def reconcile(settings: Settings, say: Say) -> int:
     """Take up every job whose record calls for something, and serve it. How many there were."""
-    slurm, notes = connect(settings, say), _open_notes(settings)
+    slurm, notes = connect_for_many(settings, say), _open_notes(settings)
     take_up(slurm, notes, read_limits(settings), say)
     waiting = len(notes.read())
     _decider(settings, notes, say).run()
@@ -101,7 +101,8 @@ def _read_record(job: JobFacts, say: Say) -> Record | None:
 
 
 def _decider(settings: Settings, notes: Notes, say: Say) -> Decider:
-    priority, slurm, limits = settings.priority, connect(settings, say), read_limits(settings)
+    priority, limits = settings.priority, read_limits(settings)
+    slurm = connect_for_many(settings, say)
     return Decider(
         slurm,
         notes,

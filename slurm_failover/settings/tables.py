@@ -222,6 +222,13 @@ class SlurmSettings:
         "pyslurm can not do or answer goes through scontrol; with `pyslurm` the log says why.",
         choices=("auto", "scontrol", "pyslurm"),
     )
+    client: str = setting(
+        "auto",
+        "How the decider and the commands ask for many jobs or nodes: `pyslurm`, `scontrol`, or "
+        "`auto`, which is pyslurm where it is installed and built for this release of Slurm. What "
+        "pyslurm can not do or answer goes through scontrol; with `pyslurm` the log says why.",
+        choices=("auto", "scontrol", "pyslurm"),
+    )
     bin: str = setting("/usr/bin", "Folder of scontrol, squeue and sacct.")
     slurmd: str = setting(
         "/usr/sbin/slurmd", "The node's daemon; `slurmd -G` tells which GPUs the node's GRES are."

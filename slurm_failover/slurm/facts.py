@@ -17,7 +17,7 @@ _TOO_LARGE = 2**64
 """No number of Slurm's has more than 64 bits; NaN is not below it either."""
 
 
-_REQUEUED_HELD = "job requeued in held state"
+REQUEUED_HELD = "job requeued in held state"
 """How Slurm describes a job after ``scontrol requeuehold``, and until its next hold or release."""
 
 
@@ -51,7 +51,7 @@ def read_job(raw: Any) -> JobFacts:
         batch=raw.get("batch_flag") is True,
         requeue=raw.get("requeue") is True,
         held=raw.get("hold") is True,
-        held_by_requeue=_text(raw, "state_description").replace("_", " ") == _REQUEUED_HELD,
+        held_by_requeue=_text(raw, "state_description").replace("_", " ") == REQUEUED_HELD,
         priority=_number(raw.get("priority")),
         gres_detail=_texts(raw.get("gres_detail")),
         allocated=_allocated(raw),

@@ -89,6 +89,7 @@ def site(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Site:
 def slurm(monkeypatch: pytest.MonkeyPatch) -> FakeSlurm:
     slurm = FakeSlurm(now=int(time.time()) - 100)
     monkeypatch.setattr(connect, "connect", lambda *_: slurm)
+    monkeypatch.setattr(connect, "connect_for_many", lambda *_: slurm)
     return slurm
 
 

@@ -52,7 +52,7 @@ class Terminal:
 def terminal(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Terminal:
     terminal = Terminal(tmp_path)
     for module in (status, nodes, reconcile, work):
-        monkeypatch.setattr(module, "connect", lambda *_: terminal.slurm)
+        monkeypatch.setattr(module, "connect_for_many", lambda *_: terminal.slurm)
     monkeypatch.setenv("COLUMNS", "200")
     return terminal
 
