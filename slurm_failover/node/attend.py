@@ -21,7 +21,7 @@ from slurm_failover.node.ledger import (
     read_events_kept,
 )
 from slurm_failover.node.look import Look, look_at_log, read_faults, read_rules
-from slurm_failover.node.remember import count_gpus, read_devices, take
+from slurm_failover.node.remember import count_gpus, is_overtaken, read_devices, take
 
 if TYPE_CHECKING:
     from slurm_failover.attribution import JobGpus
@@ -95,6 +95,14 @@ class Attendant:
         self, old: Ledger, log: Look, readings: Sequence[Reading], occasion: Occasion
     ) -> Outcome:
         """Bring the node to what its log and the ``readings`` call for. Raises SlurmError."""
+        outcome = self._judge(old, log, readings, occasion)
+        if outcome.standing or not any(is_overtaken(old, reading) for reading in readings):
+            return outcome
+        return replace(outcome, standing="another look came in between; look again")
+
+    def _judge(
+        self, old: Ledger, log: Look, readings: Sequence[Reading], occasion: Occasion
+    ) -> Outcome:
         ledger = old.at_boot(log.boot)
         if occasion.counts:
             ledger = count_gpus(ledger, self._now, self._read_slots)

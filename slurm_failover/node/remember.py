@@ -43,7 +43,7 @@ def take(
     shown: list[Event] = []
     for reading in readings:
         note = ledger.note(reading.source)
-        if 0 <= note.time - reading.time < OVERTAKEN:
+        if is_overtaken(ledger, reading):
             continue
         previous = _recall(note)
         events = reading.judge(previous, rules, expected_gpus(ledger))
@@ -58,6 +58,11 @@ def take(
         ledger = ledger.noted(reading.source, SourceNote(reading.time, reading.unseen, memory))
         ledger = _with_devices(ledger, reading)
     return ledger, shown
+
+
+def is_overtaken(ledger: Ledger, reading: Reading) -> bool:
+    """Whether a newer look at the same source was judged while this one waited."""
+    return 0 <= ledger.note(reading.source).time - reading.time < OVERTAKEN
 
 
 def expected_gpus(ledger: Ledger) -> int | None:

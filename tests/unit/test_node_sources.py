@@ -395,6 +395,19 @@ def test_a_reboot_lifts_no_drain_for_a_state_that_still_holds(node: GpuNode) -> 
     assert not node.is_drained
 
 
+def test_a_look_that_came_too_late_to_be_judged_calls_no_node_clean(node: GpuNode) -> None:
+    node.repairs_itself()
+    node.gpus(gpu1__field__230=2)
+    node.checks().check_health()
+    node.boot("boot-2")
+    raw = json.loads(node.ledger.read_text())
+    raw["sources"]["nvml"]["time"] += 5
+    node.ledger.write_text(json.dumps(raw))
+    node.checks().check_health()
+    assert node.is_drained
+    assert node.checks().recheck() == "another look came in between; look again"
+
+
 def test_a_reboot_mends_nothing_that_has_to_be_replaced(node: GpuNode) -> None:
     node.repairs_itself()
     node.record(LOST)
