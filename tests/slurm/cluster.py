@@ -209,6 +209,10 @@ class Cluster:
         pairs = [str(x) for key, value in answers.items() for x in (key.replace("__", "."), value)]
         self.check(node, ["cluster-gpus", "set", *pairs])
 
+    def reboot(self, node: str) -> None:
+        """Let a node have had a reboot, with slurmd up again."""
+        self.check(node, ["cluster-reboot", "now"])
+
     def kill_daemon(self, host: str, name: str) -> None:
         """End a daemon as a crash would; it stays dead until it is started again."""
         self.check(host, ["cluster-daemon", "kill", name])
