@@ -34,6 +34,7 @@ def start_attempt(job: JobFacts, old: Record | None, limit: int) -> Record:
         old,
         state=State.RESUMED if moved or old.state is State.RESUMED else State.ARMED,
         step=Step.NONE,
+        restarts=0,
         lost="",
         because="",
         attempt=Attempt(number=_next_number(old), nodes=job.nodes, start=job.start),
@@ -69,6 +70,36 @@ def apply_verdict(record: Record, verdict: Verdict) -> Record:
         excluded=merge_nodes(record.excluded, *verdict.bad_nodes),
         cause=verdict.because if verdict.bad_nodes else record.cause,
         because=verdict.because,
+    )
+
+
+def note_restarts(record: Record, job: JobFacts) -> Record:
+    """The record of a job that is decided on, with the restarts that it has had by then. Slurm
+    counts the restart after a lost node when the job leaves COMPLETING (seen on 24.11.5).
+    """
+    uncounted = bool(record.lost) and job.has("COMPLETING")
+    return replace(record, restarts=job.restarts + uncounted)
+
+
+def is_outrun(record: Record, job: JobFacts) -> bool:
+    """Whether a job that is held was restarted once more since the decision: by the end of an
+    attempt of which the record knows nothing.
+    """
+    decided = record.step in (Step.DECIDED, Step.PLACED) and record.restarts > 0
+    return decided and job.has("PENDING") and job.held and job.restarts > record.restarts
+
+
+def reopen(record: Record) -> Record:
+    """The record of a decided job as it was before the decision."""
+    attempt = replace(record.attempt, outcome="", because="")
+    past = tuple(old for old in record.history if old.start != attempt.start)
+    return replace(
+        record,
+        state=State.FAILOVERINPROGRESS,
+        step=Step.HELD,
+        because="a node that could not tell in time has a hardware fault",
+        attempt=attempt,
+        history=past,
     )
 
 

@@ -59,6 +59,8 @@ class Attempt:
 class Record:
     """The trusted record of one job.
 
+    ``by_option`` says that the wish stood in no comment. ``restarts`` is Slurm's count of the job's
+    restarts when it was decided on; 0 where that is not known.
     ``lost`` is the node that Slurm lost under this attempt; ``backoffs`` counts the tries in a row
     that found no container image, and ``pause`` is how many seconds the next one waits.
     """
@@ -67,6 +69,8 @@ class Record:
     step: Step = Step.NONE
     retries: int = 0
     max_retries: int = 0
+    by_option: bool = False
+    restarts: int = 0
     backoffs: int = 0
     pause: int = 0
     excluded: str = ""
@@ -154,6 +158,8 @@ def encode_record(record: Record) -> dict[str, Any]:
         "step": record.step.value,
         "retries": record.retries,
         "max": record.max_retries,
+        "option": record.by_option or "",
+        "restarts": record.restarts or "",
         "backoffs": record.backoffs or "",
         "pause": record.pause or "",
         "excluded": record.excluded,
@@ -183,6 +189,8 @@ def _decode(value: dict[str, Any]) -> Record:
         step=Step(value.get("step", "")),
         retries=_count(value["retries"]),
         max_retries=_count(value["max"]),
+        by_option=value.get("option") is True,
+        restarts=_count(value.get("restarts", 0)),
         backoffs=_count(value.get("backoffs", 0)),
         pause=_count(value.get("pause", 0)),
         excluded=str(value.get("excluded", "")),

@@ -193,7 +193,7 @@ class Decider:
         verdict = decide(job, record, heard, self._limits, silent=job.has("COMPLETING"))
         if verdict.action is Action.FAILOVER and (stop := self._guard(job)):
             return self._put_off(job, record, f"{stop}; decided when it closes")
-        decided = lifecycle.apply_verdict(record, verdict)
+        decided = lifecycle.note_restarts(lifecycle.apply_verdict(record, verdict), job)
         change = write_both(job, decided)
         if verdict.action is Action.FAILOVER:
             change = replace(change, excluded=lifecycle.merge_nodes(job.excluded, decided.excluded))
@@ -215,6 +215,9 @@ class Decider:
         if record.step is Step.TO_CANCEL and job.held:
             self._slurm.cancel(job.label)
         if record.step is not Step.DECIDED:
+            return True
+        if lifecycle.is_outrun(record, job):
+            self._say(f"job {job.label}: a later attempt has ended, and reconcile takes it up")
             return True
         taken_over = _whose_hold(job, record) if job.held else ""
         if taken_over:

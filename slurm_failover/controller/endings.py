@@ -52,6 +52,7 @@ def record_start(
     # Before the job ever ran there was nothing for us to record: such a record is a forgery.
     old = read_record(job.admin_comment) if job.restarts else None
     record = lifecycle.start_attempt(job, old, retry_limit(wish, limits))
+    record = replace(record, by_option=not has_wish(job.comment))
     slurm.update_job(job.label, write_both(job, record))
     if old is not None and is_restart(old, record):
         report(account_restart(job, old, record))
@@ -102,7 +103,7 @@ def find_missed_end(
     ``record`` still shows the attempt as running. A job whose owner took the wish back meanwhile is
     not brought back.
     """
-    if job.has("COMPLETING", "RUNNING") or not has_wish(job.comment):
+    if job.has("COMPLETING", "RUNNING") or not (has_wish(job.comment) or record.by_option):
         return None
     ended = replace(job, start=record.attempt.start)
     ending, _ = _read_ending(ended, record, nodes, limits)

@@ -11,12 +11,13 @@ from slurm_failover.controller.arrivals import Kind, Queue, from_environment
 from slurm_failover.controller.breaker import Guard
 from slurm_failover.controller.decider import Decider
 from slurm_failover.controller.endings import find_missed_end
+from slurm_failover.controller.missed import Missed
 from slurm_failover.controller.notes import Note, Notes
 from slurm_failover.controller.placement import Placement
 from slurm_failover.controller.serving import Server
 from slurm_failover.errors import RecordError, SlurmUnavailable
 from slurm_failover.foresight import imagine_held, show_as_it_is
-from slurm_failover.lifecycle import is_running, is_unfinished, merge_nodes
+from slurm_failover.lifecycle import expand, is_running, is_unfinished, merge_nodes
 from slurm_failover.metrics import Metrics
 from slurm_failover.model import JobFacts, Limits, NodeFacts
 from slurm_failover.policy import Ending
@@ -61,9 +62,13 @@ def reconcile(settings: Settings, say: Say) -> int:
 
 
 def take_up(slurm: Slurm, notes: Notes, limits: Limits, say: Say) -> None:
-    """Leave a note for every job whose handling was interrupted, wherever that was."""
+    """Leave a note for every job whose handling was interrupted, wherever that was, and hand in
+    what no hook has lived to hand in.
+    """
     found = [(job, _read_record(job, say)) for job in slurm.jobs() if not job.is_led]
-    recorded = [(job, record) for job, record in found if record is not None]
+    by_hand = Missed(slurm, Queue(notes.queue), limits, say)
+    by_hand.hand_in(found)
+    recorded = by_hand.take_up([(job, record) for job, record in found if record is not None])
     missed = [(job, record) for job, record in recorded if is_running(record)]
     names = merge_nodes(*(r.attempt.nodes for job, r in missed if job.has("PENDING")))
     nodes = slurm.nodes(names) if names else []
@@ -94,7 +99,10 @@ def _find_unfinished(
 
 def _read_record(job: JobFacts, say: Say) -> Record | None:
     try:
-        return read_record(job.admin_comment)
+        record = read_record(job.admin_comment)
+        if record is not None:
+            expand(record.attempt.nodes)
+        return record
     except RecordError as error:
         say(f"job {job.label}: {error}")
         return None
