@@ -56,6 +56,17 @@ install_compiler() { # tests build a stand-in for NVIDIA's library
     apt_install gcc libc6-dev make
 }
 
+fetch_promtool() { # one program of a package, without its service; tests check our metrics with it
+    if command -v promtool >/dev/null || [ -x .cache/promtool/promtool ]; then return; fi
+    command -v dpkg-deb >/dev/null && [ "$(id -u)" = 0 ] || return 0
+    say "fetching promtool"
+    rm -rf .cache/promtool && mkdir -p .cache/promtool/unpacked
+    (cd .cache/promtool && apt-get update -q && apt-get download prometheus &&
+        dpkg-deb -x prometheus_*.deb unpacked && mv unpacked/usr/bin/promtool . &&
+        rm -r unpacked prometheus_*.deb) </dev/null >.cache/setup.log 2>&1 ||
+        say "there is no promtool, so the tests that need it are skipped"
+}
+
 docker_answers() {
     .venv/bin/python -c 'import docker; docker.from_env(timeout=10).ping()' 2>/dev/null
 }
@@ -117,4 +128,5 @@ exec 9>.cache/setup.lock
 flock 9
 make_venv
 install_compiler
+fetch_promtool
 [ "${1:-}" = --fast ] || make_cluster_image

@@ -53,6 +53,7 @@ def run_program(environment: Mapping[str, str], settings: Settings, say: Say) ->
         _, errors = child.communicate(event.encode() + b"\n", settings.notify.timeout)
     except subprocess.TimeoutExpired:
         os.killpg(child.pid, signal.SIGKILL)
+        child.wait()
         say(f"{command[0]} did not end in {settings.notify.timeout} s and was killed: {event}")
         return
     if child.returncode != 0:

@@ -29,7 +29,7 @@ FIRST = {"ATTEMPT": "1", "REASON": "", "EXCLUDED_NODES": ""}
 def open_attempt(environment: Environment, settings: Settings, say: Say) -> None:
     """Prolog: lay out the job's variables, and mark an attempt after the first in its log."""
     job_id = environment["SLURM_JOB_ID"]
-    if not _is_flagged(environment):
+    if not _is_flagged(environment) or settings.failover.mode == "observe":
         return
     try:
         if environment.get("SLURM_JOB_RESTART_COUNT", "0") == "0":

@@ -98,7 +98,8 @@ class NodeChecks:
         verdict = not self._is_quiet(ledger, log, readings) and (
             self._attend(log, readings, starting=starting).verdict
         )
-        if not (verdict or (ledger.open and self._is_closed())):
+        acts = self._settings.failover.mode == "act"
+        if not (verdict or (acts and ledger.open and self._is_closed())):
             return False
         if "nohold_on_prolog_fail" in self._connect().setting("SchedulerParameters"):
             return True
@@ -189,6 +190,9 @@ class NodeChecks:
         if outcome.standing or not repaired or _what_is_hidden(ledger):
             return
         if self._find_out_of_service() is None:
+            return
+        if self._settings.failover.mode == "observe":
+            self._say("would be resumed: repaired, and checks clean")
             return
         refusal = self.lift_drain()
         self._say(f"not resumed: {refusal}" if refusal else "resumed: repaired, and checks clean")

@@ -56,7 +56,7 @@ def follow_up(environment: Environment, settings: Settings, say: Say) -> None:
     """Leave word on the image of a job that did not end well, and tell its log of the decision.
     Raises SlurmError.
     """
-    if _is_first(environment):
+    if _is_first(environment) and settings.failover.mode == "act":
         start_detached("tell_verdict")
     report_image(environment, settings, _node(environment), say)
 

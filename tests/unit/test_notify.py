@@ -1,0 +1,159 @@
+"""Who is told what: the event on a program's standard input, in bounded time, without a shell."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+import threading
+import time
+from dataclasses import replace
+from http.server import BaseHTTPRequestHandler, HTTPServer
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from slurm_failover import notify as notify_module
+from slurm_failover.happening import Happening, Kind
+from slurm_failover.notify import notify, run_program
+from slurm_failover.settings.protection import NotifySettings
+from slurm_failover.settings.tables import Settings
+
+EXAMPLES = Path(__file__).parent.parent.parent / "examples" / "notify"
+EVENT = Happening(Kind.DRAIN, "Xid 79; $(reboot) `id`", node="n1", code="xid-79", jobs=(7,))
+
+
+def settings(*command: str, timeout: int = 5) -> Settings:
+    return replace(Settings(), notify=NotifySettings(command, timeout))
+
+
+def started(monkeypatch: pytest.MonkeyPatch, *command: str) -> list[Any]:
+    calls: list[Any] = []
+    monkeypatch.setattr(notify_module, "start_detached", lambda *words: calls.append(words))
+    notify(settings(*command), EVENT)
+    return calls
+
+
+def script(folder: Path, body: str) -> str:
+    path = folder / "program"
+    path.write_text(f"#!/bin/sh\n{body}\n")
+    path.chmod(0o755)
+    return str(path)
+
+
+def run(*command: str, timeout: int = 5) -> list[str]:
+    said: list[str] = []
+    event = json.dumps(EVENT.as_json(time=1.0, host="n1", mode="act"))
+    run_program({"FAILOVER_EVENT": event}, settings(*command, timeout=timeout), said.append)
+    return said
+
+
+def test_an_event_starts_a_process_of_its_own(monkeypatch: pytest.MonkeyPatch) -> None:
+    [(hook, variables)] = started(monkeypatch, "/bin/program")
+    event = json.loads(variables["FAILOVER_EVENT"])
+    assert hook == "notify"
+    assert (event["event"], event["node"], event["jobs"], event["mode"]) == (
+        "drain",
+        "n1",
+        [7],
+        "act",
+    )
+    assert "retries" not in event
+
+
+def test_without_a_program_nothing_is_started(monkeypatch: pytest.MonkeyPatch) -> None:
+    assert started(monkeypatch) == []
+
+
+def test_the_program_gets_one_json_object_and_a_bare_environment(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("PYTHONPATH", "/evil")
+    program = script(
+        tmp_path, f'cat >{tmp_path}/event; env >{tmp_path}/env; echo "$@" >{tmp_path}/a'
+    )
+    assert run(program, "one $(id)", "two") == []
+    assert json.loads((tmp_path / "event").read_text())["because"] == EVENT.because
+    assert "PYTHONPATH" not in (tmp_path / "env").read_text()
+    assert (tmp_path / "a").read_text() == "one $(id) two\n"
+
+
+def test_a_program_that_hangs_is_killed_with_its_children(tmp_path: Path) -> None:
+    program = script(tmp_path, f"sleep 300 & echo $! >{tmp_path}/child; wait")
+    [said] = run(program, timeout=1)
+    assert "did not end in 1 s and was killed" in said
+    child = int((tmp_path / "child").read_text())
+    deadline = time.monotonic() + 10
+    while _is_alive(child):
+        assert time.monotonic() < deadline
+
+
+def _is_alive(process: int) -> bool:
+    try:
+        return Path(f"/proc/{process}/stat").read_text().split()[2] not in ("Z", "X")
+    except (FileNotFoundError, ProcessLookupError):
+        return False
+
+
+@pytest.mark.parametrize(
+    ("body", "words"),
+    [("echo no relay >&2; exit 3", "failed with status 3: no relay"), ("exit 1", "without a word")],
+)
+def test_a_program_that_fails_is_said(tmp_path: Path, body: str, words: str) -> None:
+    [said] = run(script(tmp_path, body))
+    assert words in said
+
+
+def test_a_program_that_is_not_there_is_said_with_its_setting() -> None:
+    [said] = run("/nowhere/program")
+    assert said.startswith("/nowhere/program can not be run, [notify] command names it")
+
+
+def test_a_program_that_reads_nothing_is_no_trouble(tmp_path: Path) -> None:
+    assert run(script(tmp_path, "exec <&-; exit 0")) == []
+
+
+# --- the examples ---------------------------------------------------------------------------------
+
+
+def test_the_mail_example_sends_the_event(tmp_path: Path) -> None:
+    sendmail = script(tmp_path, f'echo "$@" >{tmp_path}/to; cat >{tmp_path}/mail')
+    event = json.dumps(EVENT.as_json(time=1.0, host="n1", mode="act"))
+    argv = [str(EXAMPLES / "mail"), "root@localhost"]
+    environment = {**os.environ, "SENDMAIL": sendmail}
+    subprocess.run(argv, input=event, text=True, check=True, env=environment)
+    head, _, body = (tmp_path / "mail").read_text().partition("\n\n")
+    assert "Subject: [slurm-failover] drain on " in head
+    assert json.loads(body)["because"] == EVENT.because
+    assert (tmp_path / "to").read_text() == "-- root@localhost\n"
+
+
+@pytest.mark.parametrize("member", ["", "text"])
+def test_the_webhook_example_posts_the_event(member: str) -> None:
+    got: list[bytes] = []
+
+    class Receiver(BaseHTTPRequestHandler):
+        def do_POST(self) -> None:
+            got.append(self.rfile.read(int(self.headers["Content-Length"])))
+            self.send_response(204)
+            self.end_headers()
+
+        def log_message(self, format: str, *args: object) -> None:
+            """Say nothing."""
+
+    server = HTTPServer(("127.0.0.1", 0), Receiver)
+    thread = threading.Thread(target=server.handle_request)
+    thread.start()
+    event = json.dumps(EVENT.as_json(time=1.0, host="n1", mode="act"))
+    url = f"http://127.0.0.1:{server.server_address[1]}/"
+    argv = [sys.executable, "-I", str(EXAMPLES / "webhook"), url, *([member] if member else [])]
+    subprocess.run(argv, input=event, text=True, check=True)
+    thread.join(10)
+    server.server_close()
+    sent = json.loads(got[0])
+    if member:
+        assert sent["text"].startswith("slurm-failover: drain · n1 · n1 · Xid 79")
+    else:
+        assert sent["event"] == "drain"
