@@ -151,7 +151,12 @@ class NodeChecks:
         """Judge the end of a job; of a flagged one Slurm hears now, or at a later look."""
         from slurm_failover.node import ends
 
-        left = ends.leave_end(self._folder, self._environment) if ended is not None else ""
+        left = ""
+        try:
+            if ended is not None:
+                left = ends.leave_end(self._folder, self._environment)
+        except OSError as error:
+            self._say(f"should this look be cut short, no later one makes up for it: {error}")
         outcome = self._attend(log, readings, ended=ended)
         if left and outcome.ledger is not None:
             files.remove(left)
