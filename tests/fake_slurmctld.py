@@ -249,7 +249,8 @@ class FakeSlurm:
         """The node stops answering: Slurm requeues its jobs by itself, and does not hold them."""
         found = self._nodes[node]
         found.flags.add("DOWN")
-        found.reason = found.reason or "Not responding"
+        if not found.reason:
+            found.reason, found.reason_time = "Not responding", self.clock
         for job in self._jobs.values():
             if job.state == "RUNNING" and node in job.nodes:
                 self._end(job, "PENDING" if job.requeue else "NODE_FAIL")

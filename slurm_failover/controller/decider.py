@@ -170,7 +170,8 @@ class Decider:
 
     def _resume_hold(self, note: Note, job: JobFacts) -> bool:
         """Finish a hold that was interrupted; False where the job is no longer ours to hold."""
-        if job.has("FAILED", "OUT_OF_MEMORY") or (job.has("PENDING") and job.held):
+        lost = note.ending is Ending.NODE_LOST
+        if job.has("FAILED", "OUT_OF_MEMORY") or (job.has("PENDING") and (job.held or lost)):
             finish_hold(self._slurm, job, note)
             return True
         return False

@@ -83,6 +83,7 @@ def hold_end(
         if lifecycle.is_unfinished(record):
             notes.add(Note(job.job_id, job.label, Ending.STOPPED_BY_NODE, record))
         return
+    job = _with_lost_node(job, record, nodes)
     ending, why = _read_ending(job, record, nodes, limits)
     if ending is Ending.LEFT_ALONE:
         say(f"job {job.label} is left alone: {why}")
@@ -105,11 +106,11 @@ def find_missed_end(
     """
     if job.has("COMPLETING", "RUNNING") or not (has_wish(job.comment) or record.by_option):
         return None
-    ended = replace(job, start=record.attempt.start)
+    ended = _with_lost_node(replace(job, start=record.attempt.start), record, nodes)
     ending, _ = _read_ending(ended, record, nodes, limits)
     if ending in (Ending.LEFT_ALONE, Ending.SENT_BACK):
         return None
-    return Note(job.job_id, job.label, ending, lifecycle.hold(record, job, ending, time.time()))
+    return Note(job.job_id, job.label, ending, lifecycle.hold(record, ended, ending, time.time()))
 
 
 def finish_hold(slurm: Slurm, job: JobFacts, note: Note) -> None:
@@ -127,6 +128,21 @@ def write_both(job: JobFacts, record: Record) -> JobChange:
         comment=write_mirror(job.comment, record),
         admin_comment=write_record(job.admin_comment, record),
     )
+
+
+def _with_lost_node(job: JobFacts, record: Record, nodes: Iterable[NodeFacts]) -> JobFacts:
+    """The job with the node that it lost. Slurm shows that itself only until the job has left
+    COMPLETING; later it can be told by a node of the attempt that went down since.
+    """
+    if job.failed_node or job.held or not job.has("PENDING"):
+        return job
+    mine = set(lifecycle.expand(record.attempt.nodes))
+    down = (
+        node.name
+        for node in nodes
+        if node.name in mine and node.has("DOWN") and node.reason_time >= record.attempt.start
+    )
+    return replace(job, failed_node=next(down, ""))
 
 
 def _read_ending(
