@@ -1,0 +1,72 @@
+"""``slurm-failover resume`` on the node itself: what it lifts, and why it does not lift the rest."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import pytest
+import test_node_sources
+from click.testing import CliRunner, Result
+from nvml_stand_in import stand_in_library  # noqa: F401 - a fixture
+from test_checks import LOST
+from test_node_sources import GpuNode
+
+from slurm_failover.commands import resume
+
+node = test_node_sources.node
+Resume = Callable[..., Result]
+
+
+@pytest.fixture
+def run(node: GpuNode, monkeypatch: pytest.MonkeyPatch) -> Resume:
+    monkeypatch.setattr(resume, "connect", lambda *_: node.slurm)
+    monkeypatch.setenv("SLURMD_NODENAME", "n1")
+    return lambda *words: CliRunner().invoke(resume.command, words, obj=node.settings)
+
+
+def test_a_clean_node_is_resumed_and_then_is_in_service(node: GpuNode, run: Resume) -> None:
+    node.gpus(gpu1__remap_failed=1)
+    node.checks().check_health()
+    node.gpus(gpu1__remap_failed=0)
+    assert (run().output, node.is_drained) == ("n1: resumed\n", False)
+    assert run().output == "n1: is in service\n"
+
+
+def test_a_fault_that_holds_keeps_the_node_out_and_is_named(node: GpuNode, run: Resume) -> None:
+    node.gpus(gpu1__remap_failed=1)
+    node.checks().check_health()
+    for words in ((), ("--force",)):
+        done = run(*words)
+        assert (done.exit_code, node.is_drained) == (1, True)
+        assert "stays out of service: NVML: a row of GPU 0000:3b:00's memory" in done.output
+
+
+def test_a_reboot_that_was_not_made_is_asked_for_and_can_be_waived(
+    node: GpuNode,
+    run: Resume,
+) -> None:
+    node.checks().check_health()
+    node.record(LOST)
+    node.checks().check_health()
+    done = run()
+    assert (done.exit_code, node.is_drained) == (1, True)
+    assert done.output.endswith("there was none since; reboot it, or use --force\n")
+    assert (run("--force").exit_code, node.is_drained) == (0, False)
+
+
+def test_an_edited_reason_is_not_ours_even_with_force(node: GpuNode, run: Resume) -> None:
+    node.record(LOST)
+    node.checks().check_health()
+    node.slurm.peek_node("n1").reason += ", RMA 4711"
+    node.boot("boot-2")
+    for words in ((), ("--force",)):
+        done = run(*words)
+        assert (done.exit_code, node.is_drained) == (1, True)
+        assert "its reason was changed since we wrote it" in done.output
+
+
+def test_another_node_is_looked_at_where_it_is(node: GpuNode, run: Resume) -> None:
+    node.slurm.drain("n2", "slurm-failover: Xid 79")
+    done = run("n2")
+    assert done.exit_code == 1
+    assert "n2: stays out of service: it is looked at where it is" in done.output
