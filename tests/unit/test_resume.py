@@ -1,4 +1,4 @@
-"""``slurm-failover resume`` on the node itself: what it lifts, and why it does not lift the rest."""
+"""``slurm-failover resume`` on the node itself: what it lifts, and why it lifts no more."""
 
 from __future__ import annotations
 
