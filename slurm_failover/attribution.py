@@ -138,6 +138,14 @@ def from_hook_environment(environment: Mapping[str, str]) -> JobGpus:
     )
 
 
+def held_gpus(
+    job: JobGpus, devices: Iterable[Device], slots: tuple[GresSlot, ...] | None
+) -> frozenset[str] | None:
+    """The PCI ids of the GPUs that a job holds, whole or in part; None where one is unknown."""
+    held = _held(job, tuple(devices), slots)
+    return None if held is None else frozenset(item.pci for item in held)
+
+
 def jobs_hit(
     event: Event,
     jobs: Iterable[JobGpus],

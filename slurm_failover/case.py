@@ -30,6 +30,7 @@ class Case:
     internal: tuple[Evidence, ...]
     image: tuple[Evidence, ...]
     busy: tuple[Evidence, ...]
+    hung: tuple[Evidence, ...]
     unknown: tuple[Evidence, ...]
 
     @property
@@ -65,6 +66,7 @@ def gather(
         internal=by_cause[JobCause.INTERNAL],
         image=tuple(e for e in images if not e.passing),
         busy=tuple(e for e in images if e.passing),
+        hung=by_cause[JobCause.HUNG],
         unknown=by_cause[JobCause.UNKNOWN],
     )
 

@@ -54,11 +54,14 @@ class Role(StrEnum):
 
 
 class JobCause(StrEnum):
-    """Whose fault the end of a job was, as far as one node can tell."""
+    """Whose fault the end of a job was, as far as one node can tell. ``HUNG`` is a suspicion on
+    which the site wants the job moved; no node is to blame.
+    """
 
     HARDWARE = "hardware"
     INTERNAL = "internal"
     IMAGE_PULL = "image_pull"
+    HUNG = "hung"
     UNKNOWN = "unknown"
 
 

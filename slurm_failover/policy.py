@@ -178,6 +178,20 @@ DECISIONS: tuple[Row, ...] = (
         lambda case: f"next try in {case.pause} s: {_tell(case.busy)}",
     ),
     Row(
+        "the job was suspected to hang, and no retry is left",
+        lambda case: bool(case.hung) and case.record.retries >= case.limit,
+        Action.EXCEED,
+        State.MAXRETRIESEXCEEDED,
+        lambda case: f"all {case.limit} retries are used; last: {_tell(case.hung)}",
+    ),
+    Row(
+        "the job was suspected to hang, and the site wants such jobs moved",
+        lambda case: bool(case.hung),
+        Action.FAILOVER,
+        State.FAILOVERINPROGRESS,
+        lambda case: _tell(case.hung),
+    ),
+    Row(
         "a node could not look",
         lambda case: bool(case.unknown),
         Action.DENY,

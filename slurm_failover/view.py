@@ -17,6 +17,7 @@ from slurm_failover.optin import read_opt_in, read_refusal
 from slurm_failover.policy import retry_limit
 from slurm_failover.record import Attempt, Record, State, Step, read_record, tidy
 from slurm_failover.refusal import refuse_wish
+from slurm_failover.suspicion import suspect
 from slurm_failover.waiting import explain_wait
 
 OURS = "slurm-failover: "
@@ -116,6 +117,9 @@ def view_job(job: JobFacts, limits: Limits, nodes: Sequence[NodeFacts] = ()) -> 
         record, problem = _before_first_run(job, limits)
     if nodes and waits_for_nodes(job):
         problem = problem or explain_wait(job, nodes)
+    since = suspect(job, nodes)
+    if since is not None:
+        problem = problem or "suspected to hang: its GPUs are idle, and its log does not grow"
     shown = record or Record()
     state = _state_of(job, record)
     slurm_state = _slurm_state(job)

@@ -16,6 +16,7 @@ from slurm_failover.breaker import Breaker, Word, read_word, write_word
 from slurm_failover.breaker.word import CLOSED, OPEN
 from slurm_failover.cli import say_to_terminal
 from slurm_failover.commands.banner import clock, end_with, show_banner
+from slurm_failover.errors import SlurmError, SlurmUnavailable, WrongUser
 from slurm_failover.render import print_json, print_table
 from slurm_failover.settings.tables import Settings
 from slurm_failover.slurm.client import NodeChange, Slurm
@@ -100,7 +101,13 @@ def _say_word(settings: Settings, word: Word) -> Breaker:
     breaker = show_banner(settings, nodes, aside=True)
     said = read_word(nodes)
     carrier = next((n for n in nodes if said is not None and n.name == said[1]), nodes[0])
-    slurm.update_node(carrier.name, NodeChange(comment=write_word(carrier.comment, word)))
+    change = NodeChange(comment=write_word(carrier.comment, word))
+    try:
+        slurm.update_node(carrier.name, change)
+    except SlurmUnavailable:
+        raise
+    except SlurmError as error:
+        raise WrongUser(f"{error}; run this as root or SlurmUser") from error
     return breaker
 
 

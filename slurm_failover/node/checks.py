@@ -74,6 +74,11 @@ class NodeChecks:
         outcome = self._attend(log, readings, counts=counts)
         if not outcome.verdict:
             self._return_if_repaired(outcome)
+        if self._settings.suspicion.after:
+            from slurm_failover.node.suspicion import look_for_hangs
+
+            gpus = [gpu for reading in readings for gpu in reading.utilization]
+            look_for_hangs(self._settings, self.node, self.read_ledger(), gpus, self._say)
         return outcome.verdict
 
     def check_faults(self) -> bool:

@@ -38,7 +38,8 @@ class Reading:
     ``unseen`` says what could not be seen, and is empty if nothing was hidden. ``judge`` gives the
     events that the look shows, by the memory of the look before and the number of GPUs that the
     node should have; ``remember`` gives the memory of both looks.
-    ``devices`` are the node's GPUs by all their names, where the source knows them.
+    ``devices`` are the node's GPUs by all their names, where the source knows them, and
+    ``utilization`` is that of each, in percent.
     """
 
     source: str
@@ -47,6 +48,7 @@ class Reading:
     judge: Callable[[Memory | None, Rules, int | None], list[Event]]
     remember: Callable[[Memory | None], Memory]
     devices: tuple[Device, ...] = ()
+    utilization: tuple[tuple[str, int | None], ...] = ()
 
 
 def read_gpus(settings: Settings, lock: str) -> Reading:
@@ -71,6 +73,7 @@ def read_gpus(settings: Settings, lock: str) -> Reading:
         ),
         remember=lambda previous: gpu.remember(state, previous, limits),
         devices=devices_of(state),
+        utilization=tuple((gpu.pci, gpu.utilization) for gpu in state.gpus if gpu.pci),
     )
 
 

@@ -95,7 +95,7 @@ class Responder:
         """
         hit = [(job, share) for job, share in running if _is_hit(share)]
         self._say_doubts(running)
-        stopped = [job for job, _ in hit if _is_ours_to_stop(job, self._limits)]
+        stopped = [job for job, _ in hit if is_ours_to_stop(job, self._limits)]
         entries = [self._entry(job, share.judgement, job in stopped) for job, share in hit]
         if ending is not None:
             entries.append(self._entry(ending, ending.judgement, False))
@@ -192,7 +192,7 @@ def _is_hit(share: Share) -> bool:
     return share.judgement.cause is JobCause.HARDWARE
 
 
-def _is_ours_to_stop(job: JobFacts, limits: Limits) -> bool:
+def is_ours_to_stop(job: JobFacts, limits: Limits) -> bool:
     """Whether a job is flagged, and still running."""
     return (
         job.has("RUNNING", "SUSPENDED") and not job.has("COMPLETING") and _is_flagged(job, limits)
