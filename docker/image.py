@@ -29,7 +29,16 @@ ROOT = Path(__file__).resolve().parent.parent
 REPOSITORY = "slurm-failover/cluster"
 KEEP_IMAGES = 4
 PACKAGE_SOURCES = ("setup.cfg", "pyproject.toml", "LICENSE", "README.md", "MANIFEST.in")
-PACKAGE_FOLDERS = ("slurm_failover", "prolog", "epilog", "plugins", "systemd")
+PACKAGE_FOLDERS = (
+    "slurm_failover",
+    "prolog",
+    "epilog",
+    "plugins",
+    "systemd",
+    "monitoring",
+    "examples",
+    "docs/man",
+)
 IMAGE_SOURCES = ("Dockerfile", "bin", "config", "nvml")
 
 
