@@ -18,7 +18,7 @@ import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 from docker.errors import ImageNotFound
@@ -39,7 +39,10 @@ PACKAGE_FOLDERS = (
     "examples",
     "docs/man",
 )
-IMAGE_SOURCES = ("Dockerfile", "bin", "config", "nvml")
+IMAGE_SOURCES = ("Dockerfile", "bin", "config", "nvml", "pyslurm")
+WITH_PYSLURM = ("forky",)
+"""The suites whose Slurm is new enough for the pyslurm that the package index has."""
+BUILD_TOOLS = ("cython", "packaging", "setuptools", "wheel")
 
 
 def say(text: str) -> None:
@@ -151,21 +154,37 @@ def pip(*arguments: str | Path) -> None:
     run_quietly([sys.executable, "-m", "pip", *map(str, arguments)])
 
 
-def fetch_dependencies(python: str, target: Path) -> None:
-    """Copy our dependencies' wheels for the image's Python into a folder, from a cache if there."""
+def required(option: str, section: str = "options") -> list[str]:
+    """What our package requires, by an option of setup.cfg."""
     setup = configparser.ConfigParser()
     setup.read(ROOT / "setup.cfg")
-    wanted = setup["options"]["install_requires"].split("\n")[1:]
+    return setup[section][option].split("\n")[1:]
+
+
+def fetch(python: str, wheels: Sequence[str], sources: Sequence[str], target: Path) -> None:
+    """Copy wheels for the image's Python and source packages to a folder, from a cache if there."""
     home = Path(os.environ.get("XDG_CACHE_HOME", "~/.cache")).expanduser()
-    key = hashlib.sha256(f"{python} {platform.machine()} {wanted}".encode()).hexdigest()[:12]
-    cache = home / "slurm-failover" / f"wheels-{key}"
+    wanted = f"{python} {platform.machine()} {wheels} {sources}"
+    cache = home / "slurm-failover" / f"wheels-{hashlib.sha256(wanted.encode()).hexdigest()[:12]}"
     if not cache.is_dir():
-        say(f"downloading dependencies for Python {python}")
+        say(f"downloading {', '.join((*wheels, *sources))} for Python {python}")
         partial = Path(tempfile.mkdtemp(dir=_made(cache.parent)))
         options = ("--only-binary=:all:", "--python-version", python, "--dest", partial)
-        pip("download", *options, *wanted)
+        pip("download", *options, *wheels)
+        if sources:
+            pip("download", "--no-deps", "--no-binary=:all:", "--dest", partial, *sources)
         partial.rename(cache)
     shutil.copytree(cache, target)
+
+
+def fetch_packages(suite: str, python: str, context: Path) -> None:
+    """Put our dependencies, and pyslurm's sources where they can be built, into the context."""
+    fetch(python, required("install_requires"), (), context / "dependencies")
+    if suite in WITH_PYSLURM:
+        pyslurm = required("pyslurm", "options.extras_require")
+        fetch(python, BUILD_TOOLS, pyslurm, context / "bindings")
+    else:
+        _made(context / "bindings")
 
 
 def _made(folder: Path) -> Path:
@@ -216,7 +235,7 @@ def ensure(suite: str) -> str:
         shutil.copytree(ROOT / "plugins" / "spank", context / "spank", ignore=products)
         system = build(client, context, target="system", buildargs=base)
         build_wheel(context / "package")
-        fetch_dependencies(python_version(client, system), context / "dependencies")
+        fetch_packages(suite, python_version(client, system), context)
         build(client, context, tag=tag, buildargs=base)
     client.images.get(tag).tag(REPOSITORY, suite)
     prune(client, suite)
