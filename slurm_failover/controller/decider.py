@@ -27,6 +27,8 @@ from slurm_failover.slurm.client import JobChange, Slurm
 
 FIRST_PAUSE = 0.1
 LONGEST_PAUSE = 3.0
+PATIENCE = 600.0
+"""Seconds beyond the wait for the nodes after which a decider ends that gets nothing done."""
 FRESH = 3.0
 """Seconds for which a decider trusts that the controller whose hook started it still acts."""
 
@@ -99,9 +101,8 @@ class Decider:
         if self._is_superseded():
             self._say("another controller acts for Slurm now, and decides")
             return True
-        # Every job has its end by then, so it is Slurm that does not let us go on.
-        if time.monotonic() - moved_at > 2 * self._wait_for_nodes:
-            self._say(f"nothing moved for {2 * self._wait_for_nodes:.0f} s, reconcile takes it up")
+        if time.monotonic() - moved_at > self._wait_for_nodes + PATIENCE:
+            self._say("nothing has moved for long; what waits is left to reconcile")
             return True
         return False
 

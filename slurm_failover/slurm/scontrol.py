@@ -18,8 +18,8 @@ JSON = "--json=v0.0.42"
 """Spoken by Slurm 24.11 to 26.05 alike."""
 
 FEW = 3
-"""So many jobs are asked for one by one: ``scontrol show job`` is one request, ``squeue`` is three,
-one of them for all jobs there are (counted by sdiag on 24.11.5).
+"""So many jobs are asked for one by one: for more than one ``squeue`` has slurmctld send all jobs
+that there are. With ``--local`` no federation is asked for first (counted by sdiag on 24.11.5).
 """
 
 _SILENT = (
@@ -154,7 +154,7 @@ class Scontrol:
             return []
 
     def _show_job(self, job_id: str) -> list[JobFacts]:
-        answer = self._read("scontrol", "show", "job", job_id, JSON).get("jobs", [])
+        answer = self._read("scontrol", "--local", "show", "job", job_id, JSON).get("jobs", [])
         # Asked for one task, Slurm may answer with others of its array as well (seen on 24.11.5).
         return [job for job in map(read_job, answer) if job_id in (str(job.job_id), job.label)]
 

@@ -76,7 +76,7 @@ def test_the_requests_for_one_end_do_not_grow_with_the_healthy_nodes(story: Stor
         story.wait_shown(job, "Pending - internalerror")
         calls = story.cluster.read(CONTROLLER, "/shared/calls").splitlines()
         # How often the decider asks whether the job's nodes are done depends on the clock.
-        counts.append(len([call for call in calls if " squeue " not in call]))
+        counts.append(len([call for call in calls if " show job " not in call]))
     assert counts[0] == counts[1] <= 8
 
 

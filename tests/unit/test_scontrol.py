@@ -65,7 +65,7 @@ def fail(words: str) -> str:
 def test_a_job_is_asked_in_one_pinned_format(stand_in: StandIn) -> None:
     stand_in.answer_json({"jobs": [{"job_id": 7, "job_state": ["RUNNING"]}]})
     assert stand_in.client().job("7").states == {"RUNNING"}
-    assert stand_in.calls() == [["scontrol", "show", "job", "7", JSON]]
+    assert stand_in.calls() == [["scontrol", "--local", "show", "job", "7", JSON]]
 
 
 def test_of_several_tasks_in_an_answer_only_the_one_that_was_asked_for_counts(
@@ -93,7 +93,9 @@ def test_a_few_jobs_are_asked_for_without_a_look_at_all_there_are(stand_in: Stan
     parts = [{"job_id": job, "het_job_id": {"set": True, "number": 7}} for job in (7, 8)]
     stand_in.answer_json({"jobs": [*parts, {"job_id": 9}]})
     assert [job.job_id for job in stand_in.client().jobs(["7", "9", "10"])] == [7, 8, 9]
-    assert stand_in.calls() == [["scontrol", "show", "job", job, JSON] for job in ("7", "9", "10")]
+    assert stand_in.calls() == [
+        ["scontrol", "--local", "show", "job", job, JSON] for job in ("7", "9", "10")
+    ]
 
 
 def test_an_unknown_job_is_an_error_alone_and_none_of_a_list(stand_in: StandIn) -> None:
@@ -172,7 +174,7 @@ def test_a_stop_whose_answer_got_lost_does_not_stop_the_next_attempt(stand_in: S
     lost = fail("Socket timed out on send/recv operation")
     stand_in.answer(running(1000), lost, running(2000), last=fail("must not be asked"))
     stand_in.client(patience=20).stop("7", 1000.0)
-    shown = ["scontrol", "show", "job", "7", JSON]
+    shown = ["scontrol", "--local", "show", "job", "7", JSON]
     assert stand_in.calls() == [shown, ["scontrol", "requeuehold", "Incomplete", "7"], shown]
 
 
