@@ -8,5 +8,12 @@ def pytest_addoption(parser: pytest.Parser) -> None:
     parser.addoption(
         "--suite",
         default="trixie",
+        choices=("trixie", "forky"),
         help="Debian suite of the live cluster's image: trixie (Slurm 24.11) or forky (26.05)",
+    )
+    parser.addoption(
+        "--client",
+        default="auto",
+        choices=("auto", "scontrol"),
+        help="auto: pyslurm where the live cluster has it; scontrol: it is taken away before",
     )

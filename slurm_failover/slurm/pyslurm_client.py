@@ -2,9 +2,9 @@
 
 pyslurm answers ``jobs`` and ``nodes``: no command is started, and no JSON of a whole cluster is
 written and read. All else goes through scontrol, since pyslurm 25.11 can not do it, or not so well:
-it can not requeue a job as SPECIAL_EXIT, empty a field (an empty text leaves it as it is), change
-all components of a heterogeneous job or one task of a waiting array, tell which GPUs a job holds,
-or be relied on to say whether a cancel or a signal succeeded (it reads errno alone).
+it can not empty a field (an empty text leaves it as it is), change all components of a
+heterogeneous job or one task of a waiting array, tell which GPUs a job holds, or be relied on to
+say whether a cancel or a signal succeeded (it reads errno alone).
 
 What the worker can not answer, in time or at all, scontrol is asked: a broken pyslurm costs time,
 and no answer.
@@ -158,7 +158,7 @@ class Pyslurm(Scontrol):
         self._has_been_asked = False
 
     def jobs(self, job_ids: Collection[str] = ()) -> list[JobFacts]:
-        """See the protocol. ``gres_detail`` may be empty."""
+        """See the protocol. ``gres_detail`` and ``allocated`` may be empty."""
         raws = self._ask({"jobs": list(job_ids)}, named=bool(job_ids))
         if raws is None:
             return super().jobs(job_ids)

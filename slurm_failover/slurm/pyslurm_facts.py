@@ -7,7 +7,7 @@ node is *unclear*, and whoever asked asks scontrol about it. Seen on 26.05.5:
 - of an exit code from 128 on what is above 128, which can not be told from a smaller one;
 - a description of the state in place of its reason, where there is one;
 - of a node in part use MIXED, whatever it was;
-- ``gres_detail`` not at all.
+- ``gres_detail`` and ``allocated`` not at all: only ``jobs_on`` is sure to tell them.
 """
 
 from __future__ import annotations

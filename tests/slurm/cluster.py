@@ -23,6 +23,7 @@ NODES = ("n1", "n2", "n3", "n4")
 HOSTS = (CONTROLLER, *NODES)
 JSON = "--json=v0.0.42"
 SHARED = "/shared"
+PYTHON = "/opt/slurm-failover/bin/python"
 HOOK_LOG = "/var/log/slurm/slurm-failover.log"
 T = TypeVar("T")
 
@@ -101,6 +102,18 @@ class Cluster:
             network=network,
             networking_config={network: endpoint},
             volumes={self.name: {"bind": SHARED, "mode": "rw"}},
+        )
+
+    def has_pyslurm(self) -> bool:
+        """Whether pyslurm is installed beside our package."""
+        look = "import importlib.util as u, sys; sys.exit(u.find_spec('pyslurm') is None)"
+        return self.run(CONTROLLER, [PYTHON, "-I", "-c", look]).rc == 0
+
+    def forget_pyslurm(self) -> None:
+        """Take pyslurm away, as on a site that has none."""
+        each(
+            lambda host: self.check(host, [PYTHON, "-m", "pip", "uninstall", "-qy", "pyslurm"]),
+            HOSTS,
         )
 
     def reset(self) -> None:

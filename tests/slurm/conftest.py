@@ -26,6 +26,8 @@ def _running_cluster(request: pytest.FixtureRequest) -> Iterator[Cluster]:
     cluster = Cluster(built.stdout.strip())
     try:
         cluster.start()
+        if request.config.getoption("--client") == "scontrol":
+            cluster.forget_pyslurm()
         yield cluster
     finally:
         cluster.stop()

@@ -1,15 +1,15 @@
-"""The scontrol adapter keeps the contract against a live slurmctld, and the fake with it."""
+"""Both adapters keep the contract against a live slurmctld, and the fake with them."""
 
 from __future__ import annotations
 
 import json
 import time
 from collections.abc import Callable, Iterator
-from dataclasses import asdict
+from dataclasses import asdict, replace
 from typing import Any
 
 import pytest
-from cluster import CONTROLLER, NODES, Cluster
+from cluster import CONTROLLER, NODES, PYTHON, Cluster
 
 from slurm_failover import errors
 from slurm_failover.model import JobFacts, NodeFacts
@@ -18,20 +18,27 @@ pytest.register_assert_rewrite("contract.suite")
 
 from contract.suite import SlurmContract, World  # noqa: E402
 
-PYTHON = "/opt/slurm-failover/bin/python"
 ASK = """
 import json, sys
 from dataclasses import asdict, is_dataclass
 from slurm_failover.errors import SlurmError
 from slurm_failover.slurm.client import JobChange, NodeChange
+from slurm_failover.slurm.pyslurm_client import Pyslurm, Worker
 from slurm_failover.slurm.scontrol import Scontrol
 
-name, words, change = json.loads(sys.argv[1])
+client, folder, name, words, change = json.loads(sys.argv[1])
+def fail(why):
+    raise AssertionError(why)
+if client == "pyslurm":
+    slurm = Pyslurm(Worker(20), fail, folder)
+    slurm._worker.ask({"nodes": []})  # It is up, so it answers from now on.
+else:
+    slurm = Scontrol(folder)
 kind = {"update_job": JobChange, "update_node": NodeChange}.get(name)
 def plain(value):
     return sorted(value) if isinstance(value, frozenset) else asdict(value)
 try:
-    answer = getattr(Scontrol(), name)(*words, *([kind(**change)] if kind else []))
+    answer = getattr(slurm, name)(*words, *([kind(**change)] if kind else []))
     print(json.dumps({"answer": answer}, default=plain))
 except SlurmError as error:
     print(json.dumps({"error": type(error).__name__, "text": str(error)}))
@@ -41,19 +48,21 @@ until [ -e /shared/go-$SLURM_JOB_ID ]; do sleep 0.1; done
 exit 3"""
 
 
-class RemoteScontrol:
-    """The adapter as it is installed, run in the controller's container as SlurmUser."""
+class Remote:
+    """An adapter as it is installed, run in the controller's container as SlurmUser. ``folder``
+    is where it finds Slurm's commands.
+    """
 
-    def __init__(self, cluster: Cluster) -> None:
+    def __init__(self, cluster: Cluster, client: str, folder: str = "/usr/bin") -> None:
         self._cluster = cluster
+        self._client = client
+        self._folder = folder
 
     def __getattr__(self, name: str) -> Callable[..., Any]:
         def ask(*words: Any) -> Any:
             change = asdict(words[-1]) if name.startswith("update") else None
             words = words[:-1] if change is not None else words
-            request = json.dumps(
-                [name, [list(w) if isinstance(w, list) else w for w in words], change]
-            )
+            request = json.dumps([self._client, self._folder, name, words, change])
             argv = [PYTHON, "-I", "-c", ASK, request]
             reply = json.loads(self._cluster.check(CONTROLLER, argv, "slurm"))
             if "error" in reply:
@@ -79,8 +88,8 @@ def _facts(answer: Any) -> Any:
 class LiveWorld:
     """The live cluster as a world. An Epilog that shall not end is one whose slurmd is frozen."""
 
-    def __init__(self, cluster: Cluster) -> None:
-        self.slurm = RemoteScontrol(cluster)
+    def __init__(self, cluster: Cluster, client: str) -> None:
+        self.slurm = Remote(cluster, client)
         self._cluster = cluster
         self._killed = ""
 
@@ -154,4 +163,80 @@ class TestScontrol(SlurmContract):
     @pytest.fixture
     def world(self, cluster: Cluster) -> Iterator[World]:
         """The live cluster, clean."""
-        yield LiveWorld(cluster)
+        yield LiveWorld(cluster, "scontrol")
+
+
+@pytest.fixture
+def bound(cluster: Cluster) -> Cluster:
+    """The live cluster, where pyslurm can be had."""
+    if not cluster.has_pyslurm():
+        pytest.skip("pyslurm is not in this image")
+    return cluster
+
+
+class TestPyslurm(SlurmContract):
+    """All of it."""
+
+    @pytest.fixture
+    def world(self, bound: Cluster) -> Iterator[World]:
+        """The live cluster, clean."""
+        yield LiveWorld(bound, "pyslurm")
+
+
+def test_pyslurm_is_there_where_slurm_is_new_enough(
+    cluster: Cluster, request: pytest.FixtureRequest
+) -> None:
+    wanted = [request.config.getoption(name) for name in ("--suite", "--client")]
+    assert cluster.has_pyslurm() is (wanted == ["forky", "auto"])
+
+
+def test_both_adapters_tell_the_same_of_all_jobs_and_nodes(bound: Cluster) -> None:
+    world = LiveWorld(bound, "pyslurm")
+    make_a_mixture(bound, world)
+    asked, told = (Remote(bound, name) for name in ("scontrol", "pyslurm"))
+    jobs = {job.job_id: replace(job, gres_detail=(), allocated=()) for job in asked.jobs()}
+    assert {job.job_id: replace(job, gres_detail=(), allocated=()) for job in told.jobs()} == jobs
+    assert {state for job in jobs.values() for state in job.states} >= {
+        *("PENDING", "RUNNING", "COMPLETED", "CANCELLED", "FAILED", "COMPLETING", "REQUEUE_HOLD"),
+    }
+    nodes = {node.name: node for node in asked.nodes()}
+    assert {node.name: node for node in told.nodes()} == nodes
+    assert {state for node in nodes.values() for state in node.states} >= {"DRAIN", "MIXED"}
+
+
+def make_a_mixture(cluster: Cluster, world: LiveWorld) -> None:
+    """Jobs and nodes in as many states as can be had at once."""
+    cancelled = world.run("cancelled")
+    world.cancel(cancelled)
+    held = world.submit("h\u00e9ld\tNone", held=True)
+    world.hold_as_admin(held)
+    ended = cluster.sbatch("true", "--export=NIL")
+    cluster.sbatch("exit 130", "--export=NIL")
+    requeued = world.run("requeued")
+    world.fail(requeued)
+    world.slurm.requeue_and_hold(requeued)
+    world.finish_epilogs(requeued)
+    cluster.check(
+        "ctl", ["scontrol", "update", "NodeName=n4", "State=DRAIN", "Reason=it is \u00fc"]
+    )
+    cluster.sbatch("sleep 600", "--export=NIL", "--array=0-2", "-c4", "--comment=array")
+    cluster.check(
+        "ctl",
+        "printf '#!/bin/bash\nsleep 600\n' >/shared/het.sh; "
+        "sbatch --export=NIL --comment=het -c3 : -c1 /shared/het.sh",
+        "alice",
+    )
+    cluster.check(
+        "ctl", r"""sbatch --export=NIL -H --comment=$'no \xff UTF-8' --wrap=true""", "alice"
+    )
+    world.wait_for(str(ended), lambda job: job.states == {"COMPLETED"})
+    world.fail(world.run("completing"))
+
+
+def test_pyslurm_answers_where_there_is_no_command(bound: Cluster) -> None:
+    world = LiveWorld(bound, "pyslurm")
+    label = world.run("asked")
+    alone = Remote(bound, "pyslurm", "/nowhere")
+    assert [job.comment for job in alone.jobs([label])] == ["asked"]
+    idle = next(node for node in NODES if node != world.slurm.job(label).nodes)
+    assert [node.name for node in alone.nodes(idle)] == [idle]
