@@ -60,23 +60,29 @@ def absent_gpus(
 
 
 def _missing(state: GpuState, previous: Memory | None, expected_count: int | None) -> int:
-    """How many GPUs NVML does not even list."""
+    """How many GPUs NVML does not even list.
+
+    With AutoDetect Slurm counts those that are left. So one that NVML has shown since this boot and
+    that the driver still lists should be there too, whatever the count.
+    """
     if state.count is None:
         return 0
-    should = expected_count
-    if should is None:
-        should = len(_known_pcis(state, previous))
-    return max(should - state.count, 0)
+    seen, listed = _seen_pcis(state, previous), _listed_pcis(state)
+    should = len(seen | listed) if expected_count is None else expected_count
+    return max(should - state.count, len(seen & listed) - state.count, 0)
 
 
 def _known_pcis(state: GpuState, previous: Memory | None) -> set[str]:
-    """GPUs that the driver lists, or that were seen since this boot."""
-    remembered = {
-        pci
-        for pci, memo in (previous.devices.items() if previous else ())
-        if memo.boot_id == state.boot_id
-    }
-    return remembered | {device.pci for device in state.driver_devices}
+    return _seen_pcis(state, previous) | _listed_pcis(state)
+
+
+def _seen_pcis(state: GpuState, previous: Memory | None) -> set[str]:
+    memos = previous.devices.items() if previous else ()
+    return {pci for pci, memo in memos if memo.boot_id == state.boot_id}
+
+
+def _listed_pcis(state: GpuState) -> set[str]:
+    return {device.pci for device in state.driver_devices}
 
 
 def _all_listed(state: GpuState, nameless: int) -> bool:

@@ -226,6 +226,25 @@ def test_a_gpu_that_the_driver_lists_and_nvml_does_not_is_missing(node: Node) ->
     assert rules_of(node.look(count=1)) == [("gpu-missing", FIRST)]
 
 
+def test_a_gpu_that_nvml_showed_is_missing_even_where_slurm_counts_what_is_left(
+    node: Node,
+) -> None:
+    node.driver_lists("0000:3b:00.0", 0)
+    node.driver_lists("0000:9b:00.0", 1)
+    node.expected = 1
+    assert node.look() == []
+    node.facts["gpu0.pci"] = TWO_AS_ONE
+    assert rules_of(node.look(count=1)) == [("gpu-missing", FIRST)]
+
+
+def test_a_gpu_that_left_the_driver_is_not_missed_beyond_slurms_count(node: Node) -> None:
+    node.driver_lists("0000:3b:00.0", 0)
+    node.expected = 1
+    node.look()
+    node.facts["gpu0.pci"] = TWO_AS_ONE
+    assert node.look(count=1) == []
+
+
 TWO_AS_ONE = "00000000:3B:00.0"
 
 
