@@ -72,7 +72,8 @@ class Desk:
         return self._handle
 
     def close(self) -> None:
-        """From here on nobody is answered."""
+        """From here on nobody is answered, and nobody has to miss the answer."""
+        remove(f"{self._folder}/ask")
         os.close(self._handle)
 
     def questions(self) -> list[Question]:

@@ -7,6 +7,7 @@ writes it. A healthy hook reads it too, so this module imports next to nothing.
 
 from __future__ import annotations
 
+import os
 from typing import NamedTuple
 
 from slurm_failover import files
@@ -45,3 +46,8 @@ def read_caught(folder: str, boot: str) -> Caught | None:
         return None
     records = kmsg.split(rest.encode("utf-8", "replace"))
     return Caught(boot, int(fields[1]), tuple(r for r in records if kmsg.sequence(r) >= 0))
+
+
+def is_watched(folder: str) -> bool:
+    """Whether a watcher was started here in this boot and was not stopped in order."""
+    return os.path.exists(f"{folder}/ask")  # noqa: PTH110 - no pathlib on a hook's path

@@ -63,6 +63,7 @@ class NodeChecks:
         log = self._look_on(ledger)
         readings = [
             *self._read_events(ledger),
+            *self._read_watcher(ledger),
             *self._read_gpus(ledger),
             *self._read_machine(ledger),
         ]
@@ -279,6 +280,17 @@ class NodeChecks:
             from slurm_failover.node.readings import read_gpu_events
 
             yield read_gpu_events(xids)
+
+    @staticmethod
+    def _read_watcher(ledger: Ledger) -> Iterator[Reading]:
+        """Whether the watcher that was started in this boot answers, if that is news."""
+        from slurm_failover.node.ask import ask_watcher
+        from slurm_failover.node.readings import MUTE, WATCHER, read_watcher
+
+        mute = caught.is_watched(caught.FOLDER) and not ask_watcher(caught.FOLDER)
+        unseen = MUTE if mute else ""
+        if unseen != ledger.note(WATCHER).unseen:
+            yield read_watcher(unseen)
 
     def _read_machine(self, ledger: Ledger, *, now: bool = False) -> Iterator[Reading]:
         """Looks at the machine around the GPUs: sysfs at every health check, the BMC seldom."""

@@ -25,7 +25,8 @@ if TYPE_CHECKING:
 
     Rules = Callable[[], Catalogue]
 
-NVML, SYSFS, BMC = "nvml", "sysfs", "bmc"
+NVML, SYSFS, BMC, WATCHER = "nvml", "sysfs", "bmc", "watcher"
+MUTE = "the watcher: it was started and does not answer, so the hooks do its work"
 SYSFS_TIMEOUT = 5.0
 BMC_TIMEOUT = 12.0
 """Seconds. With NVML's own they fit into the 45 s that prolog/healthcheck.sh allows."""
@@ -74,6 +75,17 @@ def read_gpus(settings: Settings, lock: str) -> Reading:
         remember=lambda previous: gpu.remember(state, previous, limits),
         devices=devices_of(state),
         utilization=tuple((gpu.pci, gpu.utilization) for gpu in state.gpus if gpu.pci),
+    )
+
+
+def read_watcher(unseen: str) -> Reading:
+    """Whether the watcher answers: nothing is judged, and what is news is said."""
+    return Reading(
+        source=WATCHER,
+        time=time.time(),
+        unseen=unseen,
+        judge=lambda previous, rules, gpus: [],
+        remember=lambda previous: previous or Memory(),
     )
 
 

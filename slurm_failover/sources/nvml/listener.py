@@ -27,7 +27,7 @@ class Listener:
         self._say = say
         self._may_answer = may_answer
         self._child: subprocess.Popen[bytes] | None = None
-        self._heard = 0.0
+        self._heard = self._started = 0.0
         self._start_at = float("-inf")
         self._pause = FIRST_PAUSE
         self._rest = b""
@@ -71,7 +71,7 @@ class Listener:
         self._rest = self._rest[-_LINE:]
         parts = [part for part in map(_parse, lines) if part is not None]
         self._why = next((str(p["refused"]) for p in parts if "refused" in p), self._why)
-        if any("beat" in part for part in parts):
+        if now - self._started > SILENCE:
             self._pause = FIRST_PAUSE
         return [part for part in parts if "time" in part]
 
@@ -93,7 +93,8 @@ class Listener:
             return
         assert self._child.stdout is not None  # noqa: S101 - asked for above
         os.set_blocking(self._child.stdout.fileno(), False)
-        self._heard, self._rest = now, b""
+        self._heard = self._started = now
+        self._rest = b""
 
     def _give_up(self, now: float, why: str) -> None:
         if self._child is not None:
