@@ -32,10 +32,11 @@ _PATIENCE = 2.0
 )
 @click.pass_context
 def command(context: click.Context, *, as_json: bool, roles: tuple[str, ...]) -> None:
-    """Look at this host's part of the installation; say what is wrong, and what to do.
+    """Look for what is wrong with this host.
 
-    Changes nothing. Run it as root, on the controller, on a node and on a login host. The exit
-    status is 0 if all is well, 1 with warnings, and 2 with errors.
+    Looks at its part of the installation, says of each part whether it is fit and what to do where
+    it is not, and changes nothing. Run it as root, on the controller, on a node and on a login
+    host. The exit status is 0 if all is well, 1 with warnings, and 2 with errors.
     """
     findings = []
     slow = _Slow()

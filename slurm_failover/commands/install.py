@@ -51,11 +51,12 @@ from slurm_failover.wiring import SPANK_PLUGIN, Role
 def command(
     settings: Settings, *, apply: bool, roles: tuple[str, ...], slurm_conf: str | None, plugin: str
 ) -> None:
-    """Show, or with --apply make, what slurm.conf and the files beside it need.
+    """Put our lines into Slurm's files.
 
-    What the site has stays: further lines for Prolog and Epilog, items added to its lists, a
-    script that calls its health check and ours, one line in its Lua scripts. Run it on every node
-    and login host, and on the controller last. To run it twice changes nothing more.
+    Shows, or with --apply makes, what slurm.conf and the files beside it need. What the site has
+    stays: further lines for Prolog and Epilog, items added to its lists, a script that calls its
+    health check and ours, one line in its Lua scripts. Run it on every node and login host, and on
+    the controller last. To run it twice changes nothing more.
     """
     config = load_config(os.path.abspath(slurm_conf or find_conf()))  # noqa: PTH100 - keeps links
     mine = frozenset(map(Role, roles)) or find_roles(config, host_name())

@@ -17,10 +17,11 @@ from slurm_failover.settings.tables import Settings
 @click.option("--slurm-conf", metavar="FILE", help="Slurm's configuration, where Slurm seeks it.")
 @click.pass_obj
 def command(settings: Settings, *, apply: bool, slurm_conf: str | None) -> None:
-    """Show, or with --apply take out, what install has put into Slurm's configuration.
+    """Take our lines out of Slurm's files.
 
-    Everything else stays byte for byte, also what was changed since. Run it on the controller
-    first, then `scontrol reconfigure`, then on all other hosts; only then remove the package.
+    Shows, or with --apply takes out, what install has put into Slurm's configuration. Everything
+    else stays byte for byte, also what was changed since. Run it on the controller first, then
+    `scontrol reconfigure`, then on all other hosts; only then remove the package.
     """
     config = load_config(os.path.abspath(slurm_conf or find_conf()))  # noqa: PTH100 - keeps links
     changes = plan_uninstall(config)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import glob
 import os
+import pwd
 import stat
 import subprocess
 from collections.abc import Iterator
@@ -73,18 +74,25 @@ def _calls(path: str, ours: str, home: str) -> bool:
     )
 
 
-def find_writable(path: str) -> str:
-    """The file or folder on the way to a path that others than root and its group may change."""
+def find_writable(path: str, *trusted: int) -> str:
+    """The file or folder on the way to a path that users may change, others than root and those
+    ``trusted``; "" if there is none.
+    """
     real = Path(os.path.realpath(path))
     for step in (real, *real.parents):
         found = step.stat()
         sticky = stat.S_ISDIR(found.st_mode) and found.st_mode & stat.S_ISVTX
-        by_group = found.st_mode & stat.S_IWGRP and found.st_gid != 0
+        by_group = found.st_mode & stat.S_IWGRP and not _is_trusted_group(found.st_gid, trusted)
         if (found.st_mode & stat.S_IWOTH or by_group) and not sticky:
             return str(step)
-        if found.st_uid not in (0, os.geteuid()):
+        if found.st_uid not in (0, os.geteuid(), *trusted):
             return str(step)
     return ""
+
+
+def _is_trusted_group(gid: int, trusted: tuple[int, ...]) -> bool:
+    """Whether a group is root's or a trusted user's own; who else is in it is the admin's choice."""
+    return gid == 0 or gid in [pwd.getpwuid(uid).pw_gid for uid in trusted]
 
 
 def _runner(host: Host, hook: Hook) -> str:

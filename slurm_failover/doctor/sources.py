@@ -31,10 +31,10 @@ def check_sources(host: Host) -> Iterator[Finding]:
     yield _check_bmc(sources.ipmitool)
 
 
-def _check_log(check: str, path: str, key: str) -> Finding:
+def _check_log(check: str, path: str, key: str, *trusted: int) -> Finding:
     try:
         os.close(os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC))
-        culprit = find_writable(path)
+        culprit = find_writable(path, *trusted)
     except PermissionError:
         return warning(check, f"{path}: only root may read it", "run this as root to be sure")
     except OSError as problem:
@@ -64,7 +64,9 @@ def _check_slurmd_log(host: Host) -> Finding:
             f"slurmd writes to {theirs}, and {ours} is read",
             f'[sources] slurmd_log = "{theirs}" in settings.toml',
         )
-    return _check_log(check, ours, "[sources] slurmd_log")
+    # Slurm's log folder is SlurmUser's, who can have Slurm run anything as root anyway.
+    trusted = [host.slurm_user.pw_uid] if host.slurm_user else []
+    return _check_log(check, ours, "[sources] slurmd_log", *trusted)
 
 
 def _check_bmc(ipmitool: str) -> Finding:

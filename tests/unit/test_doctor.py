@@ -488,3 +488,13 @@ def test_a_look_that_takes_long_says_so(
     slow.begin("NVML")
     assert told.wait(10)
     assert capsys.readouterr().out == "NVML\n"
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="only root can give files to others")
+def test_a_folder_of_slurm_user_s_is_no_user_s(home: Path) -> None:
+    (home / "log").mkdir()
+    os.chown(home / "log", 1, 1)
+    (home / "log").chmod(0o775)
+    (home / "log/slurmd.log").touch()
+    assert hooks.find_writable(f"{home}/log/slurmd.log") == f"{home}/log"
+    assert hooks.find_writable(f"{home}/log/slurmd.log", 1) == ""
