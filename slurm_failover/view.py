@@ -18,7 +18,7 @@ from slurm_failover.policy import retry_limit
 from slurm_failover.record import Attempt, Record, State, Step, read_record, tidy
 from slurm_failover.refusal import refuse_wish
 from slurm_failover.suspicion import suspect
-from slurm_failover.waiting import explain_wait
+from slurm_failover.waiting import explain_expedited, explain_wait
 
 OURS = "slurm-failover: "
 _HELD_STATES = (State.INTERNALERROR, State.MAXRETRIESEXCEEDED, State.IMAGEPULLBACKOFF)
@@ -100,6 +100,13 @@ def waits_for_nodes(job: JobFacts) -> bool:
     return waits and job.has("PENDING") and not job.held
 
 
+def may_be_expedited(job: JobFacts) -> bool:
+    """Whether a requeue holds a job that we do not hold: then it may be one of Slurm's own."""
+    record, _ = _read(job)
+    ours = record is not None and record.state not in (State.ARMED, State.RESUMED)
+    return job.has("PENDING") and job.held_by_requeue and not ours
+
+
 def join_components(jobs: Sequence[JobFacts]) -> list[JobFacts]:
     """The jobs, each heterogeneous one as its leader with the nodes of all its components."""
     joined = []
@@ -110,9 +117,14 @@ def join_components(jobs: Sequence[JobFacts]) -> list[JobFacts]:
     return joined
 
 
-def view_job(job: JobFacts, limits: Limits, nodes: Sequence[NodeFacts] = ()) -> JobView:
-    """What to show of a job. ``nodes`` are those of the cluster, for a job that waits for some."""
+def view_job(
+    job: JobFacts, limits: Limits, nodes: Sequence[NodeFacts] = (), *, expedited: bool = False
+) -> JobView:
+    """What to show of a job. ``nodes`` are those of the cluster, for a job that waits for some;
+    ``expedited`` says that Slurm itself requeued and held it.
+    """
     record, problem = _read(job)
+    problem = explain_expedited(job) if expedited else problem
     if record is None and not problem:
         record, problem = _before_first_run(job, limits)
     if nodes and waits_for_nodes(job):

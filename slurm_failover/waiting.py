@@ -1,4 +1,4 @@
-"""Why a failed-over job still waits, where too few nodes are left for it. Pure."""
+"""Why a job waits: too few nodes are left for it, or Slurm holds it of its own accord. Pure."""
 
 from __future__ import annotations
 
@@ -9,6 +9,14 @@ from ClusterShell.NodeSet import NodeSet
 from slurm_failover.model import JobFacts, NodeFacts
 
 _UNFIT = ("DRAIN", "DOWN", "FAIL", "MAINT", "NOT_RESPONDING")
+
+
+def explain_expedited(job: JobFacts) -> str:
+    """What to say of a job with ``--requeue=expedite`` that Slurm holds."""
+    return (
+        "Slurm holds the job: its program failed, and no Epilog did (--requeue=expedite); "
+        f"`scontrol release {job.label}` starts it again"
+    )
 
 
 def explain_wait(job: JobFacts, nodes: Iterable[NodeFacts]) -> str:

@@ -36,6 +36,7 @@ class FakeSlurm:
     def __init__(self, nodes: str = "n[1-4]", now: int = 1_700_000_000) -> None:
         self.clock = now
         self.parameters: dict[str, str] = {}
+        self.expedited: set[str] = set()
         self.calls: list[str] = []
         self._jobs: dict[str, FakeJob] = {}
         self._nodes = {str(name): FakeNode(str(name)) for name in NodeSet(nodes)}
@@ -57,6 +58,11 @@ class FakeSlurm:
         """See the protocol."""
         self.calls.append("jobs_on")
         return [job.facts(self.clock) for job in self._jobs.values() if node in self._occupied(job)]
+
+    def is_expedited(self, label: str) -> bool:
+        """See the protocol."""
+        self.calls.append("is_expedited")
+        return self._find(label).label in self.expedited
 
     def nodes(self, names: str = "") -> list[NodeFacts]:
         """See the protocol."""

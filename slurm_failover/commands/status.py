@@ -9,6 +9,7 @@ import click
 
 from slurm_failover.commands.banner import end_with, show_banner
 from slurm_failover.commands.jobid import JOB_ID, forgotten
+from slurm_failover.errors import NoSuchJob
 from slurm_failover.model import JobFacts
 from slurm_failover.render import print_json, print_table
 from slurm_failover.settings.limits import read_limits
@@ -19,6 +20,7 @@ from slurm_failover.view import (
     JobView,
     is_flagged,
     join_components,
+    may_be_expedited,
     view_foreseen,
     view_job,
 )
@@ -40,7 +42,9 @@ def command(settings: Settings, jobs: tuple[str, ...], as_json: bool) -> None:
     found, missing = join_components(known), _missing(jobs, known)
     nodes = slurm.nodes()
     breaker = show_banner(settings, nodes, aside=as_json)
-    views = [view_job(job, limits, nodes) for job in found]
+    views = [
+        view_job(job, limits, nodes, expedited=_is_held_by_slurm(slurm, job)) for job in found
+    ]
     if settings.failover.mode == "observe":
         views = [
             view_foreseen(view, job, nodes, limits) for view, job in zip(views, found, strict=True)
@@ -61,6 +65,14 @@ def _find(slurm: Slurm, wanted: tuple[str, ...]) -> list[JobFacts]:
     """The wanted jobs that Slurm knows, or all flagged ones."""
     jobs = slurm.jobs(wanted)
     return jobs if wanted else [job for job in jobs if is_flagged(job)]
+
+
+def _is_held_by_slurm(slurm: Slurm, job: JobFacts) -> bool:
+    """Whether Slurm's own expedited requeue holds the job. It may be forgotten meanwhile."""
+    try:
+        return may_be_expedited(job) and slurm.is_expedited(job.label)
+    except NoSuchJob:
+        return False
 
 
 def _missing(wanted: tuple[str, ...], found: list[JobFacts]) -> list[str]:

@@ -55,11 +55,20 @@ class Slurm(Protocol):
         ...
 
     def jobs(self, job_ids: Collection[str] = ()) -> list[JobFacts]:
-        """The given jobs, or all that Slurm remembers, in one request. Unknown ids are left out."""
+        """The given jobs, or all that Slurm remembers, in one request. Unknown ids are left out.
+
+        Which GPUs they hold may be left out as well.
+        """
         ...
 
     def jobs_on(self, node: str) -> list[JobFacts]:
         """The jobs that run or end on a node now."""
+        ...
+
+    def is_expedited(self, label: str) -> bool:
+        """Whether Slurm itself requeues the job when it fails (``--requeue=expedite``, 25.11 and
+        newer): at once where an Epilog failed too, and held where none did. Raises NoSuchJob.
+        """
         ...
 
     def nodes(self, names: str = "") -> list[NodeFacts]:

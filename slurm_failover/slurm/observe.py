@@ -28,6 +28,10 @@ class Observer:
         """See the protocol."""
         return self._slurm.jobs_on(node)
 
+    def is_expedited(self, label: str) -> bool:
+        """See the protocol."""
+        return self._slurm.is_expedited(label)
+
     def nodes(self, names: str = "") -> list[NodeFacts]:
         """See the protocol."""
         return self._slurm.nodes(names)

@@ -34,6 +34,7 @@ _SILENT = (
 )
 _UNKNOWN_JOB = "Invalid job id specified"
 _PENDING_ALREADY = "Job is pending execution"
+_EXPEDITED = "ExpeditedRequeue=Yes"
 
 
 class Scontrol:
@@ -67,6 +68,12 @@ class Scontrol:
             "squeue", JSON, "--states=RUNNING,SUSPENDED,COMPLETING", "--nodelist", node
         )
         return [read_job(job) for job in answer.get("jobs", [])]
+
+    def is_expedited(self, label: str) -> bool:
+        """See the protocol."""
+        # The JSON that we pin leaves it out (seen on 26.05.5).
+        lines = self._run("scontrol", "show", "job", label).splitlines()
+        return any(line.strip() == _EXPEDITED for line in lines)
 
     def nodes(self, names: str = "") -> list[NodeFacts]:
         """See the protocol."""

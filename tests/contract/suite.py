@@ -81,6 +81,13 @@ class SlurmContract:
         assert world.slurm.jobs([UNKNOWN]) == []
         assert [job.label for job in world.slurm.jobs([UNKNOWN, label])] == [label]
 
+    def test_a_job_is_requeued_by_slurm_itself_only_where_its_owner_asked(
+        self, world: World
+    ) -> None:
+        assert not world.slurm.is_expedited(world.run())
+        with pytest.raises(NoSuchJob):
+            world.slurm.is_expedited(UNKNOWN)
+
     def test_an_array_task_is_named_by_array_and_task(self, world: World) -> None:
         label = world.run(array=True)
         assert "_" in label

@@ -221,6 +221,17 @@ def test_a_setting_is_read_from_the_live_configuration(stand_in: StandIn) -> Non
     assert client.setting("Prolog") == client.setting("None") == ""
 
 
+def test_an_expedited_requeue_is_a_line_of_its_own(stand_in: StandIn) -> None:
+    for text, told in (
+        ("JobId=7 JobName=x\n   StdOut=/x\n   ExpeditedRequeue=Yes\n", True),
+        ("JobId=7 JobName=ExpeditedRequeue=Yes\n   StdOut=/x\n", False),
+    ):
+        (stand_in.folder / "text").write_text(text)
+        stand_in.answer(last="cat text")
+        assert stand_in.client().is_expedited("7") is told
+    assert stand_in.calls()[0] == ["scontrol", "show", "job", "7"]
+
+
 def test_missing_commands_are_named_with_the_remedy(tmp_path: Path) -> None:
     with pytest.raises(SlurmError, match=r"set \[slurm\] bin"):
         Scontrol(str(tmp_path / "nowhere")).release("7")

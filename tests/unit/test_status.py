@@ -180,3 +180,28 @@ def test_reconcile_finishes_what_was_interrupted_and_counts_it(terminal: Termina
     assert "1 job had something left to do" in done.output
     assert "internalerror" in job.comment
     assert "0 jobs had something left to do" in terminal.type("reconcile").output
+
+
+def test_a_job_that_slurms_own_requeue_holds_is_explained(terminal: Terminal) -> None:
+    label = terminal.slurm.submit("")
+    terminal.slurm.schedule()
+    terminal.slurm.finish(label, code=3)
+    terminal.slurm.requeue_and_hold(label)
+    assert json.loads(terminal.type("status", "--json", label).output)[0]["because"] is None
+    terminal.slurm.expedited.add(label)
+    told = json.loads(terminal.type("status", "--json", label).output)[0]["because"]
+    assert told.startswith("Slurm holds the job: its program failed, and no Epilog did")
+    assert f"scontrol release {label}" in told
+
+
+def test_a_hold_of_ours_is_never_taken_for_slurms(terminal: Terminal) -> None:
+    label = terminal.start("failover")
+    job = terminal.slurm.peek(label)
+    terminal.slurm.expedited.add(label)
+    terminal.slurm.finish(label, code=3)
+    terminal.house.end_hook(label, job.start, "n1")
+    terminal.slurm.end_epilog(label, "n1")
+    terminal.slurm.end_hook(label)
+    terminal.house.decide()
+    view = json.loads(terminal.type("status", "--json", label).output)[0]
+    assert (view["state"], "exit code 3" in view["because"]) == ("internalerror", True)
