@@ -91,7 +91,7 @@ def find_writable(path: str, *trusted: int) -> str:
 
 
 def _is_trusted_group(gid: int, trusted: tuple[int, ...]) -> bool:
-    """Whether a group is root's or a trusted user's own; who else is in it is the admin's choice."""
+    """Whether a group is root's or a trusted user's own; who is in it is the admin's choice."""
     return gid == 0 or gid in [pwd.getpwuid(uid).pw_gid for uid in trusted]
 
 
