@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import time
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from pathlib import Path
 
@@ -406,6 +407,27 @@ def test_a_look_that_came_too_late_to_be_judged_calls_no_node_clean(node: GpuNod
     node.checks().check_health()
     assert node.is_drained
     assert node.checks().recheck() == "another look came in between; look again"
+
+
+@pytest.mark.parametrize("fault", ["record", "counter", "state"])
+def test_hooks_that_look_at_once_judge_each_fault_once(node: GpuNode, fault: str) -> None:
+    node.checks().check_health()
+    label = node.run_job()
+    node.slurm.finish(label, code=1)
+    if fault == "record":
+        node.record(LOST)
+    else:
+        node.gpus(**{"counter": {"gpu1__ecc": 2}, "state": {"gpu1__remap_failed": 1}}[fault])
+    looks = [
+        node.checks().check_job_end,
+        node.checks().check_health,
+        node.checks().check_faults,
+        node.checks().check_health,
+    ]
+    with ThreadPoolExecutor(len(looks)) as pool:
+        verdicts = list(pool.map(lambda look: look(), looks))
+    assert sum(verdicts) == 1
+    assert len([line for line in node.said if line.startswith("drain: ")]) == 1
 
 
 def test_a_reboot_mends_nothing_that_has_to_be_replaced(node: GpuNode) -> None:
