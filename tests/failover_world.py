@@ -179,7 +179,7 @@ class House:
                 raise Killed
 
         with self.process(trouble) as slurm:
-            self._decider(slurm).run(pause)
+            self.make_decider(slurm).run(pause)
 
     def reconcile(self) -> None:
         """``slurm-failover reconcile`` by the real function, with enough time for every job."""
@@ -187,7 +187,8 @@ class House:
             take_up(slurm, self.notes, self.limits, self.story.append)
         self.decide(rounds=8)
 
-    def _decider(self, slurm: Troubled) -> Decider:
+    def make_decider(self, slurm: Troubled, **more: Callable[..., Any]) -> Decider:
+        """A decider over this wire, with ``more`` of its collaborators."""
         return Decider(
             slurm,
             self.notes,
@@ -195,4 +196,5 @@ class House:
             placement=Placement(),
             wait_for_nodes=WAIT_FOR_NODES,
             say=self.story.append,
+            **more,
         )

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
 
@@ -11,6 +13,7 @@ from fake_slurmctld import ADMIN_HOLD, USER_HOLD, FakeSlurm
 
 from slurm_failover import files
 from slurm_failover.controller.placement import Placement
+from slurm_failover.errors import SlurmUnavailable
 from slurm_failover.model import Limits
 from slurm_failover.record import Record, State, Step, read_record
 from slurm_failover.slurm.client import TOP_PRIORITY, JobChange
@@ -382,3 +385,121 @@ def test_reconcile_leaves_a_failed_job_alone_whose_owner_took_the_wish_back(stor
     story.complete(label)
     story.house.reconcile()
     assert "FAILED" in story.slurm.peek(label).facts(0).states
+
+
+# --- one of several ------------------------------------------------------------------------------
+
+
+def test_a_job_that_a_node_sent_back_starts_elsewhere_at_once(story: Story) -> None:
+    label = story.start()
+    job = story.slurm.peek(label)
+    story.slurm.drain("n1", "slurm-failover: Xid 79")
+    story.slurm.requeue(label)
+    story.house.end_hook(label, job.start, "n1")
+    story.house.decide(rounds=1)
+    assert len(story.house.notes.read()) == 1
+    story.complete(label)
+    assert job.begin > story.slurm.clock
+    story.house.decide()
+    assert job.begin <= story.slurm.clock
+    assert story.record(label).retries == 0
+    assert story.house.notes.read() == []
+    story.restart(label)
+    assert job.nodes == ["n2"]
+
+
+@pytest.mark.parametrize("reason", ["ticket 4711", ""])
+def test_a_job_that_someone_requeued_keeps_slurms_delay(story: Story, reason: str) -> None:
+    label = story.start()
+    job = story.slurm.peek(label)
+    if reason:
+        story.slurm.drain("n1", reason)
+    story.slurm.requeue(label)
+    story.house.end_hook(label, job.start, "n1")
+    story.complete(label)
+    assert story.house.notes.read() == []
+    story.house.reconcile()
+    assert job.begin > story.slurm.clock
+
+
+def test_a_decider_stops_before_the_next_job_when_another_controller_acts(
+    story: Story,
+) -> None:
+    labels = [story.start() for _ in range(2)]
+    for label in labels:
+        story.fail(label, "")
+        story.complete(label)
+    asked: list[bool] = []
+
+    def is_standby() -> bool:
+        asked.append(True)
+        return len(asked) > 2
+
+    with story.house.process() as slurm:
+        decider = story.house.make_decider(slurm, is_standby=is_standby)
+        story.slurm.clock += 60
+        decider.run(lambda _: None)
+    assert [story.record(label).step for label in labels] == [Step.NONE, Step.HELD]
+    assert len(story.house.notes.read()) == 1
+    assert "another controller acts for Slurm now, and decides" in story.house.story
+
+
+def test_a_note_that_comes_before_the_lock_is_let_go_is_served_by_the_same_decider(
+    story: Story, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    early, late = story.start(), story.start()
+    story.fail(early, "")
+    story.complete(early)
+    locked, comes = files.locked, [late]
+
+    @contextmanager
+    def lock(path: str, patience: float) -> Iterator[bool]:
+        with locked(path, patience) as alone:
+            yield alone
+            if path.endswith("decider.lock") and comes:
+                story.fail(comes[0], "")
+                story.complete(comes.pop())
+
+    monkeypatch.setattr(files, "locked", lock)
+    story.house.decide(rounds=9)
+    assert story.record(late).state is State.INTERNALERROR
+    assert story.house.notes.read() == []
+
+
+def test_what_a_hook_left_behind_is_served_and_decided(story: Story) -> None:
+    label = story.start()
+    job = story.slurm.peek(label)
+    story.slurm.finish(label, code=1)
+    left = [True]
+
+    def catch_up() -> bool:
+        if left.pop() if left else False:
+            story.house.end_hook(label, job.start, "n1")
+            story.complete(label)
+        return bool(left)
+
+    with story.house.process() as slurm:
+        story.house.make_decider(slurm, catch_up=catch_up).run(lambda _: None)
+    assert story.record(label).state is State.INTERNALERROR
+
+
+def test_a_decider_that_gets_nothing_done_leaves_it_to_reconcile(
+    story: Story, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    story.fail(story.start(), "")
+    pauses: list[float] = []
+
+    def be_silent(*_: object) -> None:
+        raise SlurmUnavailable("Socket timed out")
+
+    def pause(seconds: float) -> None:
+        pauses.append(seconds)
+        story.slurm.clock += 60
+
+    monkeypatch.setattr(story.slurm, "jobs", be_silent)
+    with story.house.process() as slurm:
+        story.house.make_decider(slurm).run(pause)
+    assert len(story.house.notes.read()) == 1
+    assert "left to reconcile" in story.house.story[-1]
+    assert len(pauses) < 30
+    assert 2 < max(pauses) < 5

@@ -7,10 +7,11 @@ from pathlib import Path
 import pytest
 from fake_slurmctld import ADMIN_HOLD, USER_HOLD, FakeSlurm
 
+from slurm_failover.controller import serving
 from slurm_failover.controller.arrivals import Arrival, Kind, Queue
 from slurm_failover.controller.notes import Note, Notes
 from slurm_failover.controller.serving import Server
-from slurm_failover.errors import SlurmError
+from slurm_failover.errors import SlurmError, SlurmUnavailable
 from slurm_failover.evidence import write_evidence
 from slurm_failover.model import Evidence, JobCause, Limits
 from slurm_failover.policy import Ending
@@ -281,3 +282,84 @@ def test_a_note_that_can_not_be_understood_is_passed_over(
 def test_a_half_written_note_is_not_seen(scene: Scene, tmp_path: Path) -> None:
     (tmp_path / "controller" / "waiting" / "1-2.json.77.new").write_text("half")
     assert scene.notes.read() == []
+
+
+# --- many at once ---------------------------------------------------------------------------------
+
+
+def test_many_ends_are_asked_about_with_one_question(scene: Scene) -> None:
+    labels = [scene.run() for _ in range(4)]
+    jobs = [scene.slurm.peek(label) for label in labels]
+    for label in labels:
+        scene.slurm.finish(label, code=3)
+    scene.slurm.calls.clear()
+    scene.serve(*(Arrival(Kind.END, j.label, j.start, ",".join(j.nodes)) for j in jobs))
+    assert sorted(note.label for note in scene.notes.read()) == labels
+    assert scene.slurm.calls.count("jobs") == 1
+    assert {"job", "nodes"}.isdisjoint(scene.slurm.calls)
+    assert scene.queue.read() == []
+
+
+def test_the_trouble_of_one_is_not_the_others(scene: Scene) -> None:
+    damaged, sound = scene.run(), scene.run()
+    for label in (damaged, sound):
+        scene.start(label)
+        scene.slurm.finish(label, code=3)
+    scene.slurm.peek(damaged).admin_comment = '{"slurm-failover":{"v":2}}'
+    jobs = [scene.slurm.peek(label) for label in (damaged, sound)]
+    scene.serve(
+        Arrival(Kind.END, "4711", 5.0, "n1"),
+        *(Arrival(Kind.END, j.label, j.start, ",".join(j.nodes)) for j in jobs),
+    )
+    assert [note.label for note in scene.notes.read()] == [sound]
+    assert scene.queue.read() == []
+
+
+def test_what_slurm_could_not_be_asked_about_stays_in_the_queue(
+    scene: Scene, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    label = scene.run()
+    scene.slurm.finish(label, code=3)
+
+    def be_silent(_: str) -> None:
+        raise SlurmUnavailable("Socket timed out")
+
+    with monkeypatch.context() as silent:
+        silent.setattr(scene.slurm, "requeue_and_hold", be_silent)
+        with pytest.raises(SlurmUnavailable):
+            scene.end(label)
+    assert [arrival.job_id for arrival in scene.queue.read()] == [label]
+    assert scene.end(label)
+    assert scene.record(label).step is Step.HELD
+
+
+def test_a_turn_ends_in_time_and_leaves_the_rest_to_the_next(
+    scene: Scene, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    jobs = [scene.slurm.peek(scene.run()) for _ in range(3)]
+    for job in jobs:
+        scene.slurm.finish(job.label, code=3)
+    ticks = iter([0.0, 1.0, 50.0])
+    monkeypatch.setattr(serving.time, "monotonic", lambda: next(ticks))
+    scene.serve(*(Arrival(Kind.END, j.label, j.start, ",".join(j.nodes)) for j in jobs))
+    assert len(scene.notes.read()) == 1
+    assert len(scene.queue.read()) == 2
+
+
+def test_a_start_that_is_served_after_its_end_changes_nothing(scene: Scene) -> None:
+    label = scene.run()
+    scene.slurm.finish(label, code=3)
+    assert scene.end(label)
+    before = scene.slurm.peek(label).facts(0)
+    scene.start(label)
+    assert scene.slurm.peek(label).facts(0) == before
+
+
+def test_an_end_that_another_controller_held_is_decided_here(scene: Scene) -> None:
+    label = scene.run()
+    scene.slurm.finish(label, code=3)
+    assert scene.end(label)
+    for note in scene.notes.read():
+        scene.notes.remove(note)
+    assert scene.end(label)
+    assert scene.slurm.calls.count("requeue_and_hold") == 1
