@@ -7,6 +7,7 @@ that failed, until its verdict is known.
 from __future__ import annotations
 
 import os
+import random
 import time
 from collections.abc import Callable, Mapping
 from dataclasses import replace
@@ -29,7 +30,10 @@ Say = Callable[[str], None]
 
 _HURRY = 5
 """Seconds that Slurm has for an answer while a job waits for its start."""
-_FIRST_PAUSE, _LONGEST_PAUSE = 0.5, 10.0
+_FIRST_PAUSE, _LONGEST_PAUSE = 2.0, 32.0
+"""Nobody hurries to read the line, and every look is a request: where many jobs end at once, and
+their verdicts take a while, each of them looks a few times only.
+"""
 _LET_GO = 120.0
 """Seconds after the controller's own patience in which a verdict is still awaited."""
 
@@ -70,8 +74,8 @@ def tell_verdict(environment: Environment, settings: Settings, say: Say) -> None
     deadline = time.monotonic() + settings.failover.wait_for_nodes + _LET_GO
     pause = _FIRST_PAUSE
     while time.monotonic() < deadline:
-        time.sleep(pause)
-        pause = min(pause * 1.5, _LONGEST_PAUSE)
+        time.sleep(pause * random.uniform(0.8, 1.2))  # noqa: S311 - jitter, not a secret
+        pause = min(pause * 2, _LONGEST_PAUSE)
         try:
             jobs = slurm.jobs([job_id])
         except SlurmUnavailable:
