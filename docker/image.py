@@ -231,7 +231,7 @@ def ensure(suite: str) -> str:
         for name in IMAGE_SOURCES:
             source = ROOT / "docker" / name
             (shutil.copytree if source.is_dir() else shutil.copy)(source, context / name)
-        products = shutil.ignore_patterns("*.o", "*.so", "test_failover_option")
+        products = shutil.ignore_patterns("*.o", "*.so", "test_failover_option", "test_launcher")
         shutil.copytree(ROOT / "plugins" / "spank", context / "spank", ignore=products)
         system = build(client, context, target="system", buildargs=base)
         build_wheel(context / "package")

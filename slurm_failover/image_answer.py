@@ -45,7 +45,9 @@ ANSWERS: tuple[tuple[Answer, re.Pattern[str]], ...] = (
 )
 """In order: a full disk says nothing of the registry, and a limit may call itself denied."""
 
-_LAUNCHER = re.compile(r"^(?:error: )?pyxis: *(?:\[ERROR\] *)?")
+_LAUNCHER = re.compile(
+    r"^(?:error: )?(?:pyxis: *(?:\[ERROR\] *)?|FATAL: +|(?:docker: )?Error(?:: | response ))"
+)
 
 
 def read_answer(lines: Sequence[str]) -> tuple[Answer, str]:

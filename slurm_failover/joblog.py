@@ -66,5 +66,12 @@ def part(lines: Iterable[bytes], first: int) -> Iterator[tuple[int, bytes]]:
         yield number, line
 
 
+def latest_part(log: bytes) -> list[bytes]:
+    """The lines of the latest attempt in (the end of) a log."""
+    lines = log.split(b"\n")
+    begins = [number for number, line in enumerate(lines) if marked(line) is not None]
+    return lines[begins[-1] + 1 :] if begins else lines
+
+
 def _line(text: str) -> str:
     return f"=== slurm-failover: {tidy(text, 600)} ==="

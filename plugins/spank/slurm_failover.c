@@ -1,5 +1,6 @@
 /*
- * sbatch --failover[=N]: lets a user flag a batch job for failover after a hardware fault.
+ * sbatch --failover[=N]: lets a user flag a batch job for failover after a hardware fault; and the
+ * witness of a container launcher that failed by itself.
  *
  * The flag travels in the job control environment, where Slurm's prologs and epilogs find it as
  * SPANK_FAILOVER=N, also after a requeue and after a restart of slurmctld: reading it costs no RPC.
@@ -15,6 +16,7 @@
 #include <slurm/spank.h>
 
 #include "failover_option.h"
+#include "launcher.h"
 
 SPANK_PLUGIN(failover, 1)
 
@@ -25,6 +27,9 @@ SPANK_PLUGIN(failover, 1)
  * srun in there takes it for an option of its own (spank_process_env_options() in Slurm).
  */
 #define INHERITED_OPTION "SLURM_SPANK__SLURM_SPANK_OPTION_failover_failover"
+
+/* Where the node's hooks keep a file for each flagged job (node/attempts.py). */
+#define FLAGGED_JOBS "/run/slurm-failover"
 
 /* What the user asked for: empty for nothing, else what failover_read() made of it. */
 static char wanted[FAILOVER_VALUE_SIZE];
@@ -94,4 +99,27 @@ int slurm_spank_init_post_opt(spank_t spank, int argc, char *argv[])
 		return 0;
 	slurm_error("--failover: the job could not be flagged for failover");
 	return -1;
+}
+
+/*
+ * As root in slurmstepd, when the status of a task is known. Whether it was the image that could not
+ * be fetched stands in the job's log; that a launcher of the site's ended by itself stands here,
+ * where no user writes.
+ */
+int slurm_spank_task_exit(spank_t spank, int argc, char *argv[])
+{
+	int task_argc = 0, status = 0;
+	uint32_t job = 0, step = 0;
+	char **task_argv = NULL;
+
+	(void)argc;
+	(void)argv;
+	if (spank_get_item(spank, S_JOB_ARGV, &task_argc, &task_argv) != ESPANK_SUCCESS ||
+	    spank_get_item(spank, S_TASK_EXIT_STATUS, &status) != ESPANK_SUCCESS ||
+	    !launcher_failed(task_argc, task_argv, status) ||
+	    spank_get_item(spank, S_JOB_ID, &job) != ESPANK_SUCCESS ||
+	    spank_get_item(spank, S_JOB_STEPID, &step) != ESPANK_SUCCESS)
+		return 0;
+	(void)launcher_note(FLAGGED_JOBS, job, step, task_argv[0]);
+	return 0;
 }

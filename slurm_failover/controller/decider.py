@@ -17,6 +17,7 @@ from slurm_failover.controller.endings import Say, finish_hold, write_both
 from slurm_failover.controller.notes import Note, Notes
 from slurm_failover.controller.placement import Placement
 from slurm_failover.errors import FailoverError, RecordError, SlurmError, SlurmUnavailable
+from slurm_failover.evidence import SAME_ATTEMPT
 from slurm_failover.foresight import show_as_it_is
 from slurm_failover.happening import Happening, Kind
 from slurm_failover.model import JobFacts, Limits, NodeFacts
@@ -172,7 +173,9 @@ class Decider:
     def _resume_hold(self, note: Note, job: JobFacts) -> bool:
         """Finish a hold that was interrupted; False where the job is no longer ours to hold."""
         lost = note.ending is Ending.NODE_LOST
-        if job.has("FAILED", "OUT_OF_MEMORY") or (job.has("PENDING") and (job.held or lost)):
+        # Slurm gives an id away again some day: another start of a failed job is another job's.
+        failed = job.has("FAILED", "OUT_OF_MEMORY") and abs(job.start - note.start) <= SAME_ATTEMPT
+        if failed or (job.has("PENDING") and (job.held or lost)):
             finish_hold(self._slurm, job, note)
             return True
         return False

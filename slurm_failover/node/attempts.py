@@ -32,6 +32,7 @@ def open_attempt(environment: Environment, settings: Settings, say: Say) -> None
     if not _is_flagged(environment) or settings.failover.mode == "observe":
         return
     try:
+        files.remove(f"{FOLDER}/{job_id}.launcher")
         if environment.get("SLURM_JOB_RESTART_COUNT", "0") == "0":
             lay_out(job_id, FIRST)
             return
@@ -53,6 +54,8 @@ def close_attempt(environment: Environment, settings: Settings, say: Say) -> Non
             follow_up(environment, settings, say)
     except (FailoverError, OSError) as error:
         say(f"job {job_id}: its end is not followed up: {error}")
+    finally:
+        files.remove(f"{FOLDER}/{job_id}.launcher")
 
 
 def _is_flagged(environment: Environment) -> bool:
@@ -61,10 +64,9 @@ def _is_flagged(environment: Environment) -> bool:
 
 def lay_out(job_id: str, variables: Mapping[str, str]) -> None:
     """Write the variables as TaskProlog's output: ``export NAME=value``, a line for each. Without
-    any there is no file: the tasks on this node have them from the batch host.
+    any the file is empty, since the tasks on this node have them from the batch host; that it is
+    there says that the job is flagged (plugins/spank).
     """
-    if not variables:
-        return
     os.makedirs(FOLDER, mode=0o755, exist_ok=True)  # noqa: PTH103 - no pathlib on a hook's path
     os.chmod(FOLDER, 0o755)  # noqa: PTH101, S103 - whatever the umask: jobs' users read in there
     text = "".join(f"export SLURM_FAILOVER_{key}={value}\n" for key, value in variables.items())

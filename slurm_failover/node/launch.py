@@ -1,7 +1,9 @@
-"""Failed fetches of container images, as slurmd's own log tells them when a flagged job has ended.
+"""Failed fetches of container images, as a node's trusted witnesses tell of them when a flagged
+job has ended.
 
-slurmstepd writes the launcher's words there only where a step did not start; what the user's own
-program prints never gets there.
+slurmstepd writes the words of a launcher in its own process (pyxis, Slurm's OCI) into slurmd's log,
+and only there where a step did not start; what the user's own program prints never gets there. For
+launchers that Slurm starts as a task see launcher.py.
 """
 
 from __future__ import annotations
@@ -16,31 +18,91 @@ from typing import TYPE_CHECKING
 from slurm_failover import files
 
 if TYPE_CHECKING:
-    from slurm_failover.model import Evidence
+    from slurm_failover.model import Evidence, Record
     from slurm_failover.settings.tables import Settings
+    from slurm_failover.slurm.client import Slurm
 
 LOCK_PATIENCE = 15.0
 """Seconds that one hook waits for another on the same node."""
 _TAIL = 1 << 20
-_REPORTERS = 16
-"""About how many nodes of one job say that they could not fetch its image."""
+_FIRST = 16
+"""How many nodes of one job say at once that they could not fetch its image."""
+_PER_SECOND, _LONGEST_WAIT = 64, 10.0
+"""How many of the others ask in one second whether it is said, and how long the last one waits."""
+
+Say = Callable[[str], None]
 
 
-def report_image(
-    environment: Mapping[str, str], settings: Settings, node: str, say: Callable[[str], None]
-) -> None:
+def report_image(environment: Mapping[str, str], settings: Settings, node: str, say: Say) -> None:
     """Epilog of a flagged job that failed: leave word on an image that could not be fetched."""
-    job_id = environment["SLURM_JOB_ID"]
-    lines = [
-        line for line in _tail(settings.sources.slurmd_log) if b"[%s." % job_id.encode() in line
-    ]
+    entry = _find(environment, settings, node)
+    if entry is None:
+        return
+    from slurm_failover.slurm.connect import connect
+
+    slurm = connect(settings, say)
+    if is_told(slurm, entry, environment.get("SLURM_JOB_NODELIST", ""), time.sleep):
+        return
+    _leave_word(slurm, entry, settings)
+    say(f"job {entry.job_id}: {entry.because}")
+
+
+def is_told(slurm: Slurm, entry: Evidence, nodelist: str, pause: Callable[[float], None]) -> bool:
+    """Whether others have left the same word on this attempt, so that this node need not.
+
+    The first few nodes do not ask. The others wait a little, spread so that a failure on all nodes
+    of a large job is no storm of requests, and a failure on one of them is never lost.
+    """
+    from ClusterShell.NodeSet import NodeSet
+
+    from slurm_failover.evidence import choose, read_evidence
+
+    nodes = [str(name) for name in NodeSet(nodelist)]
+    first = nodes[:_FIRST]
+    if entry.node in first or entry.node not in nodes:
+        return False
+    pause(1.0 + random.uniform(0.0, min(len(nodes) / _PER_SECOND, _LONGEST_WAIT)))  # noqa: S311
+    return any(
+        told.cause is entry.cause
+        for facts in slurm.nodes(str(NodeSet.fromlist(first)))
+        for told in choose(read_evidence(facts.name, facts.extra), entry.job_id, entry.start)
+    )
+
+
+def _find(environment: Mapping[str, str], settings: Settings, node: str) -> Evidence | None:
+    """What this node's witnesses say of the image; None where it is no matter of images."""
+    job_id, start = int(environment["SLURM_JOB_ID"]), float(environment["SLURM_JOB_START_TIME"])
+    for records in (
+        _daemon_records(settings.sources.slurmd_log, job_id, start),
+        _launcher_records(environment, node),
+    ):
+        entry = _judge(records, node, job_id, start, settings) if records else None
+        if entry is not None:
+            return entry
+    return None
+
+
+def _daemon_records(path: str, job_id: int, start: float) -> list[Record]:
+    """The lines of slurmd's log on one attempt, if an error is among them."""
+    lines = [line for line in _tail(path) if b"[%d." % job_id in line]
     if not any(b"error:" in line for line in lines):
-        return
-    start = float(environment["SLURM_JOB_START_TIME"])
-    entry = _judge(lines, node, int(job_id), start, settings)
-    if entry is None or not _is_reporter(environment.get("SLURM_JOB_NODELIST", ""), node):
-        return
-    _leave_word(entry, settings, say)
+        return []
+    from slurm_failover.parse import parse_lines
+
+    records = parse_lines(lines, "slurmd", now=time.time())
+    return [record for record in records if record.time and record.time >= start - 1]
+
+
+def _launcher_records(environment: Mapping[str, str], node: str) -> list[Record]:
+    """The last lines of the attempt's log, if a launcher failed in it."""
+    from slurm_failover.node.launcher import read_launcher_words
+
+    words = read_launcher_words(environment, node)
+    if not words:
+        return []
+    from slurm_failover.parse import parse_lines
+
+    return list(parse_lines(words, "stderr", now=time.time()))
 
 
 def _tail(path: str) -> list[bytes]:
@@ -54,22 +116,24 @@ def _tail(path: str) -> list[bytes]:
 
 
 def _judge(
-    lines: Iterable[bytes], node: str, job_id: int, start: float, settings: Settings
+    records: Iterable[Record], node: str, job_id: int, start: float, settings: Settings
 ) -> Evidence | None:
     """What the lines of one attempt say of its image; None where it is no matter of images."""
     from slurm_failover.catalogue import load_rules
     from slurm_failover.classify import read_events
     from slurm_failover.image_answer import Answer, read_answer
     from slurm_failover.model import Evidence, FaultClass, JobCause
-    from slurm_failover.parse import parse_lines
 
-    now = time.time()
-    records = [r for r in parse_lines(lines, "slurmd", now=now) if r.time and r.time >= start - 1]
     overlay = Path(settings.sources.rules)
-    events = read_events(records, load_rules(overlay if overlay.is_dir() else None))
-    if not any(event.klass is FaultClass.IMAGE_PULL for event in events):
+    rules = load_rules(overlay if overlay.is_dir() else None)
+    told = [
+        record.text
+        for record in records
+        if any(event.klass is FaultClass.IMAGE_PULL for event in read_events([record], rules))
+    ]
+    if not told:
         return None
-    answer, words = read_answer([record.text for record in records if "pyxis: " in record.text])
+    answer, words = read_answer(told)
     local = answer is Answer.LOCAL
     what = "unpacked on this node" if local else "fetched"
     return Evidence(
@@ -78,31 +142,18 @@ def _judge(
         start=start,
         cause=JobCause.UNKNOWN if local else JobCause.IMAGE_PULL,
         because=f"the container image could not be {what}: {words}",
-        time=now,
+        time=time.time(),
         passing=answer is Answer.PASSING,
     )
 
 
-def _is_reporter(nodelist: str, node: str) -> bool:
-    """Whether this node speaks: the first few always, of the others about as many, so that the end
-    of a large job costs Slurm a bounded number of requests.
-    """
-    from ClusterShell.NodeSet import NodeSet
-
-    nodes = [str(name) for name in NodeSet(nodelist)]
-    return node in nodes[:_REPORTERS] or random.random() < _REPORTERS / max(len(nodes), 1)  # noqa: S311
-
-
-def _leave_word(entry: Evidence, settings: Settings, say: Callable[[str], None]) -> None:
+def _leave_word(slurm: Slurm, entry: Evidence, settings: Settings) -> None:
     from slurm_failover.evidence import write_evidence
     from slurm_failover.slurm.client import NodeChange
-    from slurm_failover.slurm.connect import connect
 
     folder = f"{settings.state.directory}/node"
     files.make_folder(folder)
     with files.locked(f"{folder}/lock", LOCK_PATIENCE):
-        slurm = connect(settings, say)
         extra = slurm.nodes(entry.node)[0].extra
         told = write_evidence(extra, entry.node, [entry], entry.time)
         slurm.update_node(entry.node, NodeChange(extra=told))
-    say(f"job {entry.job_id}: {entry.because}")

@@ -1,7 +1,8 @@
 """imagepullbackoff: container images that can not be fetched, on real Slurm daemons.
 
 A SPANK plugin stands in for pyxis: where the file of its words exists, it says them as pyxis does
-and fails the step before its first task starts.
+and fails the step before its first task starts. Scripts stand in for apptainer and podman: they say
+the words and end with the launcher's own status, or run the program. Slurm's OCI support is real.
 """
 
 from __future__ import annotations
@@ -9,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 import pytest
-from cluster import CONTROLLER, NODES, SHARED, Cluster, each
+from cluster import CONTROLLER, HOSTS, NODES, SHARED, Cluster, each
 from story import Story
 
 pytestmark = pytest.mark.slurm
@@ -55,6 +56,24 @@ LIMITED = (
     "URL https://registry.example.com/v2/library/busy/manifests/latest returned error code: "
     "429 Too Many Requests"
 )
+FETCH = (
+    "FATAL:   While making image from oci registry: error fetching image to cache: failed to get "
+    "checksum for docker://r.example.com/nosuch: reading manifest latest: manifest unknown"
+)
+UNAVAILABLE = (
+    "Error: initializing source docker://r.example.com/busy:1: pinging container registry "
+    "r.example.com: received unexpected HTTP status: 503 Service Unavailable"
+)
+LAUNCHERS = {"apptainer": 255, "podman": 125}
+RUNS = {
+    "apptainer": "srun /usr/bin/apptainer exec docker://r.example.com/nosuch true",
+    "podman": "srun podman run r.example.com/busy:1 true",
+}
+OCI = """RunTimeQuery="true %n"
+RunTimeKill="true %n"
+RunTimeDelete="true %n"
+RunTimeRun="false %n %b"
+"""
 SCRIPT = """echo "attempt ${SLURM_RESTART_COUNT:-0} on $SLURM_JOB_NODELIST"
 srun true || exit 1
 read -r status </shared/gate"""
@@ -67,8 +86,19 @@ def _launcher(_running_cluster: Cluster) -> Iterator[None]:
     build = f'cd /tmp && cat >s.c <<<"$1" && gcc -shared -fPIC -Wall -Werror -o {library} s.c'
     cluster.check(CONTROLLER, ["bash", "-c", build, "", STAND_IN])
     each(lambda node: cluster.check(node, f"echo required {library} >{PLUGSTACK}"), NODES)
+    for name, status in LAUNCHERS.items():
+        text = f'[ ! -e {WORDS} ] || {{ cat {WORDS} >&2; exit {status}; }}; shift 2; exec "$@"'
+        put = ["bash", "-c", 'printf "#!/bin/sh\n%s\n" "$1" >$2; chmod 755 $2', "", text]
+        each(
+            lambda node, put=put, name=name: cluster.check(node, [*put, f"/usr/bin/{name}"]), HOSTS
+        )
+    each(lambda host: cluster.check(host, f"cat >/etc/slurm/oci.conf <<'X'\n{OCI}X\n"), HOSTS)
+    cluster.check(CONTROLLER, ["scontrol", "reconfigure"])
     yield
     each(lambda node: cluster.check(node, ["rm", PLUGSTACK]), NODES)
+    made = ["/etc/slurm/oci.conf", *(f"/usr/bin/{name}" for name in LAUNCHERS)]
+    each(lambda host: cluster.check(host, ["rm", *made]), HOSTS)
+    cluster.check(CONTROLLER, ["scontrol", "reconfigure"])
 
 
 @pytest.fixture
@@ -83,6 +113,11 @@ def story(_launcher: None, cluster: Cluster) -> Iterator[Story]:
 
 def answer(story: Story, error: str) -> None:
     words = f"{BEFORE}\n    [ERROR] {error}\ncouldn't start container"
+    story.cluster.check(CONTROLLER, ["bash", "-c", f'cat >{WORDS} <<<"$1"', "", words])
+
+
+def say(story: Story, words: str) -> None:
+    """What the stand-ins of apptainer and podman say, until that is taken back."""
     story.cluster.check(CONTROLLER, ["bash", "-c", f'cat >{WORDS} <<<"$1"', "", words])
 
 
@@ -148,6 +183,63 @@ def test_a_disk_that_is_full_on_the_node_is_neither(story: Story) -> None:
     assert "the container image could not be unpacked on this node: " in view["because"]
     assert "No space left on device" in view["because"]
     assert (view["retries"], story.drained()) == (0, [])
+
+
+# --- launchers that are no part of slurmstepd ---------------------------------------------------
+
+BY_LAUNCHER = """echo "attempt ${{SLURM_RESTART_COUNT:-0}} on $SLURM_JOB_NODELIST"
+{run} || exit 1
+read -r status </shared/gate"""
+
+
+def test_an_image_that_apptainer_can_not_find_holds_the_job(story: Story) -> None:
+    say(story, FETCH)
+    job = submit(story, BY_LAUNCHER.format(run=RUNS["apptainer"]))
+    view = story.wait_shown(job, "Pending - imagepullbackoff")
+    told = f"the container image could not be fetched: {FETCH.removeprefix('FATAL:').strip()}"
+    assert told[:180] in view["because"]
+    assert (view["retries"], story.drained()) == (0, [])
+    assert story.cluster.job(job)["hold"] is True
+
+
+def test_an_image_that_podman_can_not_fetch_for_now_is_asked_for_again(story: Story) -> None:
+    say(story, UNAVAILABLE)
+    job = submit(story, BY_LAUNCHER.format(run=RUNS["podman"]))
+    view = story.wait_shown(job, "Pending - imagepullbackoff")
+    assert "next try in 2 s: " in view["because"]
+    assert "503 Service Unavailable" in view["because"]
+    story.cluster.check(CONTROLLER, ["rm", WORDS])
+    story.wait_running(job, restarts=1)
+    assert (story.show(job)["display"], story.show(job)["retries"]) == ("Running", 0)
+    assert story.cluster.job(job)["priority"]["number"] < 4294967293
+
+
+def test_an_oci_bundle_that_is_not_there_holds_the_job(story: Story) -> None:
+    job = submit(story, BY_LAUNCHER.format(run=f"srun --container={SHARED}/nosuch true"))
+    view = story.wait_shown(job, "Pending - imagepullbackoff")
+    assert f"unable to open: {SHARED}/nosuch/config.json" in view["because"]
+    assert (view["retries"], story.drained()) == (0, [])
+
+
+MINE = f"{SHARED}/home/alice/apptainer"
+PROGRAMS = {
+    "a program of the user's that is called like a launcher": f"srun {MINE} exec docker://x true",
+    "a launcher within the batch script": f"{MINE} exec docker://x true",
+    "a program that Slurm starts": f"srun cat {WORDS} >&2; false",
+}
+
+
+@pytest.mark.parametrize("kind", PROGRAMS)
+def test_a_launchers_words_of_anything_else_change_nothing(story: Story, kind: str) -> None:
+    say(story, FETCH)
+    copy = f"cp /usr/bin/apptainer {MINE}; chmod 755 {MINE}"
+    story.cluster.check(CONTROLLER, copy, "alice")
+    job = submit(story, BY_LAUNCHER.format(run=PROGRAMS[kind]))
+    view = story.wait_shown(job, "Pending - internalerror")
+    assert FETCH in story.cluster.output(job)
+    assert view["because"] == (
+        "the program ended with exit code 1, and no node shows a hardware fault"
+    )
 
 
 @pytest.mark.parametrize("line", [NOT_FOUND, LIMITED])

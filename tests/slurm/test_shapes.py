@@ -60,11 +60,134 @@ def test_a_job_that_may_start_on_spot_resources_is_denied(story: Story) -> None:
     assert (view["because"], view["retries"]) == (SPOT, 0)
 
 
+def test_a_job_in_a_spot_qos_is_told_so(story: Story) -> None:
+    choose(story, 'spot_qos = ["fail*"]')
+    job = story.start("--qos=failover")
+    told = 'job failover needs on-demand resources: QOS "failover" is spot or preemptible'
+    assert story.comment(job) == f"failover [slurm-failover: off: {told}]"
+    fail_with_a_fault(story, job)
+    story.wait_shown(job, "Failed")
+
+
+def test_an_owner_gains_no_retry_by_what_they_write_into_the_comment(story: Story) -> None:
+    job = story.start(comment="failover=1")
+    first = fail_with_a_fault(story, job)
+    [second] = story.wait_running(job, restarts=1)
+    forged = "failover=99 [slurm-failover: armed, retries 0/99]"
+    update = ["scontrol", "update", f"JobId={job}", f"Comment={forged}"]
+    story.cluster.check(CONTROLLER, update, "alice")
+    assert (story.show(job)["retries"], story.show(job)["max_retries"]) == (1, 1)
+    fail_with_a_fault(story, job, second)
+    view = story.wait_shown(job, "Pending - maxretriesexceeded")
+    assert view["because"].startswith(f"all 1 retries are used; last: {second}: Xid 79")
+    assert story.comment(job).startswith("failover=99 [slurm-failover: maxretriesexceeded, ")
+    assert story.drained() == sorted((first, second))
+
+
 def test_a_job_flagged_by_the_option_alone_is_listed(story: Story) -> None:
     job = story.start("--failover=2", comment=None)
     listed = story.cluster.check(CONTROLLER, ["slurm-failover", "status", "--json"], "bob")
     [view] = [view for view in json.loads(listed) if view["job_id"] == job]
     assert (view["state"], view["max_retries"]) == ("armed", 2)
+
+
+def test_a_job_that_must_not_be_requeued_is_told_so_and_listed(story: Story) -> None:
+    job = story.start("--no-requeue")
+    told = "the job was submitted with --no-requeue"
+    assert story.comment(job) == f"failover [slurm-failover: off: {told}]"
+    table = story.cluster.check(CONTROLLER, ["slurm-failover", "status"], "bob")
+    [line] = [line for line in table.splitlines() if line.startswith(f"{job} ")]
+    assert " off " in line
+    assert line.endswith(told)
+
+
+@pytest.mark.parametrize("word", ["0", "off", "-1", "many"])
+def test_a_wish_that_is_none_is_told_the_way_out_which_works(story: Story, word: str) -> None:
+    job = story.start(comment=f"failover={word}")
+    remedy = f"scontrol update JobId={job} Comment=failover=2"
+    assert story.comment(job).startswith(f"failover={word} [slurm-failover: off: failover={word} ")
+    assert story.comment(job).endswith(f"; to ask for it: {remedy}]")
+    assert story.show(job)["because"].endswith(remedy)
+    story.cluster.check(CONTROLLER, remedy, "alice")
+    first = fail_with_a_fault(story, job)
+    assert story.wait_running(job, restarts=1) != [first]
+    assert (story.show(job)["retries"], story.show(job)["max_retries"]) == (1, 2)
+
+
+@pytest.fixture
+def federation(story: Story) -> Iterator[None]:
+    """The cluster as the member of a federation."""
+    story.cluster.check(CONTROLLER, "sacctmgr -i add federation fed clusters=failover")
+    shown = ["scontrol", "show", "federation"]
+    cluster = story.cluster
+    cluster.wait(lambda: "fed" in cluster.check(CONTROLLER, shown), 20, "a federation")
+    yield
+    cluster.check(CONTROLLER, "squeue -h -o %A | xargs -r scancel")
+    cluster.wait(lambda: not cluster.check(CONTROLLER, ["squeue", "-h"]), 30, "an empty queue")
+    cluster.check(CONTROLLER, "sacctmgr -i delete federation fed")
+    cluster.wait(lambda: "fed" not in cluster.check(CONTROLLER, shown), 20, "no federation")
+
+
+@pytest.mark.usefixtures("federation")
+def test_a_job_of_a_federation_is_told_so_and_fails_as_ever(story: Story) -> None:
+    job = story.start()
+    told = "jobs of a federation can not be failed over: each cluster sees its own part only"
+    assert story.comment(job) == f"failover [slurm-failover: off: {told}]"
+    assert (story.show(job)["state"], story.show(job)["because"]) == (None, told)
+    node = fail_with_a_fault(story, job)
+    story.wait_shown(job, "Failed")
+    story.wait_drained(node)
+
+
+FEW_IDS = """set -e
+cp -a /etc/slurm/slurm.conf /etc/slurm/slurm.conf.before
+sed -i s/^MinJobAge=.*/MinJobAge=2/ /etc/slurm/slurm.conf
+printf 'FirstJobId=900000\nMaxJobId=900003\n' >>/etc/slurm/slurm.conf
+"""
+ALL_IDS = f"""set -e
+mv /etc/slurm/slurm.conf.before /etc/slurm/slurm.conf
+rm -f {SHARED}/slurm-90000?.out {SHARED}/gate.90000?
+"""
+
+
+@pytest.fixture
+def few_ids(story: Story) -> Iterator[None]:
+    """A cluster that soon comes to the end of its job ids, and forgets old jobs."""
+    cluster = story.cluster
+    each(lambda host: cluster.check(host, FEW_IDS), HOSTS)
+    cluster.check(CONTROLLER, ["scontrol", "reconfigure"])
+    yield
+    cluster.check(CONTROLLER, "squeue -h -o %A | xargs -r scancel")
+    each(lambda host: cluster.check(host, ALL_IDS), HOSTS)
+    cluster.check(CONTROLLER, ["scontrol", "reconfigure"])
+
+
+@pytest.mark.usefixtures("few_ids")
+def test_a_job_is_not_taken_for_an_older_one_with_the_same_id(story: Story) -> None:
+    cluster = story.cluster
+    old = cluster.wait(lambda: story.start("--nodes=1"), 60, "a job")
+    first = fail_with_a_fault(story, old)
+    story.wait_running(old, restarts=1)
+    assert story.show(old)["retries"] == 1
+    cluster.check(CONTROLLER, ["scancel", str(old)])
+    forgotten = ["scontrol", "show", "job", str(old)]
+    cluster.wait(lambda: cluster.run(CONTROLLER, forgotten).rc != 0, 150, "the old job's removal")
+    assert f'"job":{old},' in cluster.node(first)["extra"], "the node still remembers the old one"
+    cluster.check(CONTROLLER, ["scontrol", "update", f"NodeName={first}", "State=RESUME"])
+
+    others = ",".join(node for node in NODES if node != first)
+    options = ("--gres=gpu:2", f"--exclude={others}", f"--output={SHARED}/wrapped.out")
+    while (job := cluster.sbatch(GATED, "--comment=failover", *options)) != old:
+        cluster.check(CONTROLLER, ["scancel", str(job)])
+    cluster.wait(lambda: "RUNNING" in cluster.job_state(job), 30, "the new job")
+    view = story.show(job)
+    assert (view["state"], view["retries"], view["history"]) == ("armed", 0, [])
+    story.end(job, 3)
+    view = story.wait_shown(job, "Pending - internalerror")
+    assert view["because"] == (
+        "the program ended with exit code 3, and no node shows a hardware fault"
+    )
+    assert [attempt["nodes"] for attempt in view["history"]] == [[first]]
 
 
 # --- hold or cancel -----------------------------------------------------------------------------
@@ -201,6 +324,22 @@ def test_afterok_survives_a_failover_and_afternotok_does_not_fire(story: Story) 
     story.end(job, 0)
     story.wait_shown(good, "Completed")
     assert not story.cluster.sacct(bad, "State")[-1]["State"].startswith("COMPLETED")
+
+
+def test_what_waits_for_the_failure_of_a_held_job_waits_on_whenever_it_was_submitted(
+    story: Story,
+) -> None:
+    job = story.start()
+    early = story.cluster.sbatch("true", f"--dependency=afternotok:{job}", user="bob")
+    story.end(job, 3)
+    story.wait_shown(job, "Pending - internalerror")
+    late = story.cluster.sbatch("true", f"--dependency=afternotok:{job}", user="bob")
+    probe = story.cluster.sbatch("true", user="bob")
+    story.wait_shown(probe, "Completed")
+    assert [story.cluster.job_state(after) for after in (early, late)] == [["PENDING"]] * 2
+    story.cluster.check(CONTROLLER, ["scancel", str(job)], "alice")
+    for after in (early, late):
+        story.wait_shown(after, "Completed")
 
 
 def test_a_job_in_a_reservation_stays_in_it(story: Story) -> None:

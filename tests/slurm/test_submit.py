@@ -114,6 +114,14 @@ def test_a_job_is_flagged_by_option_directive_or_comment(
     assert story.cluster.job(job)["requeue"] is True
 
 
+def test_a_job_that_waits_with_the_option_alone_is_listed_with_its_limit(story: Story) -> None:
+    job = story.submit("--failover=2", "--hold", comment=None)
+    view = story.show(job)
+    assert (view["display"], view["state"], view["max_retries"]) == ("Pending", "armed", 2)
+    table = story.cluster.check(CONTROLLER, ["slurm-failover", "status"], "bob")
+    assert [line.split()[:1] for line in table.splitlines()[1:]] == [[str(job)]]
+
+
 def test_a_job_flagged_by_the_option_alone_is_failed_over_into_one_log(story: Story) -> None:
     job = story.start("--failover=1", comment=None)
     [first] = story.nodes(job)
@@ -166,6 +174,13 @@ def test_a_spot_partition_refuses_the_flag_and_says_why(
 ) -> None:
     message = refused(story, flag, f"--partition={partition}")
     assert 'sbatch: error: job failover needs on-demand resources: partition "spot"' in message
+
+
+def test_a_spot_qos_refuses_the_flag_and_says_why(story: Story) -> None:
+    setting = r"printf '\n[failover]\nspot_qos = [\"fail*\"]\n' >>/etc/slurm-failover/settings.toml"
+    story.cluster.check(CONTROLLER, setting)
+    message = refused(story, "--failover", "--qos=failover")
+    assert 'sbatch: error: job failover needs on-demand resources: QOS "failover"' in message
 
 
 def test_a_flagged_job_that_must_not_be_requeued_is_refused(story: Story) -> None:

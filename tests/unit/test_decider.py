@@ -279,6 +279,19 @@ def test_a_note_that_outlived_its_attempt_changes_nothing(story: Story) -> None:
     assert story.house.notes.read() == []
 
 
+def test_a_note_on_a_job_whose_id_was_given_away_again_changes_nothing(story: Story) -> None:
+    label = story.start()
+    story.fail(label)
+    other = story.slurm.peek(label)
+    other.state, other.hold, other.requeued_held = "FAILED", "", False
+    other.comment = other.admin_comment = ""
+    other.start += 86400
+    story.complete(label)
+    story.house.decide()
+    assert (other.state, other.admin_comment) == ("FAILED", "")
+    assert story.house.notes.read() == []
+
+
 def test_a_damaged_record_of_one_job_does_not_stop_the_others(story: Story) -> None:
     damaged, sound = story.start(), story.start()
     for label in (damaged, sound):

@@ -1,0 +1,82 @@
+#include "launcher.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#define LONGEST_PATH 256
+#define LONGEST_LINE 320
+
+static const char *const folders[] = { "/usr/bin/", "/usr/local/bin/" };
+
+static const struct launcher {
+	const char *name;
+	int own_status;
+} launchers[] = {
+	{ "apptainer", 255 },
+	{ "singularity", 255 },
+	{ "podman", 125 },
+	{ "docker", 125 },
+};
+
+static const char *name_in_folder(const char *path)
+{
+	for (size_t i = 0; i < sizeof(folders) / sizeof(*folders); i++)
+		if (!strncmp(path, folders[i], strlen(folders[i])))
+			return path + strlen(folders[i]);
+	return "";
+}
+
+static const struct launcher *find_launcher(const char *path)
+{
+	const char *name = name_in_folder(path);
+
+	for (size_t i = 0; i < sizeof(launchers) / sizeof(*launchers); i++)
+		if (!strcmp(name, launchers[i].name))
+			return &launchers[i];
+	return NULL;
+}
+
+bool launcher_failed(int argc, char *const argv[], int status)
+{
+	const struct launcher *launcher;
+
+	if (argc < 1 || !argv || !argv[0] || !WIFEXITED(status) || WEXITSTATUS(status) == 0)
+		return false;
+	launcher = find_launcher(argv[0]);
+	if (!launcher)
+		return false;
+	if (argc > 1 && argv[1] && !strcmp(argv[1], "pull"))
+		return true;
+	return WEXITSTATUS(status) == launcher->own_status;
+}
+
+static int append(const char *file, const char *line, size_t length)
+{
+	int handle = open(file, O_WRONLY | O_CREAT | O_APPEND | O_NOFOLLOW | O_CLOEXEC, 0600);
+	ssize_t written;
+	int problem;
+
+	if (handle < 0)
+		return errno;
+	written = write(handle, line, length);
+	problem = written < 0 ? errno : 0;
+	close(handle);
+	return problem;
+}
+
+int launcher_note(const char *folder, uint32_t job, uint32_t step, const char *path)
+{
+	char file[LONGEST_PATH], line[LONGEST_LINE];
+	int length;
+
+	snprintf(file, sizeof(file), "%s/%u", folder, job);
+	if (access(file, F_OK))
+		return errno;
+	snprintf(file, sizeof(file), "%s/%u.launcher", folder, job);
+	length = snprintf(line, sizeof(line), "%u %.200s\n", step, path);
+	return append(file, line, (size_t)length);
+}
