@@ -68,10 +68,12 @@ def aer(device: Path, level: str, *, without: str = "") -> int | None:
 def pci_devices(sys_root: Path) -> Iterator[Item]:
     """GPUs, switches and network adapters with their AER counters."""
     kinds = {d.resolve(): kind_of(d) for d in sorted((sys_root / "bus/pci/devices").glob("*"))}
+    ends = [(str(device), device) for device, kind in kinds.items() if kind != "switch"]
     for device, kind in kinds.items():
         if kind is None or not (device / "aer_dev_fatal").exists():
             continue
-        below = [other for other in kinds if device in other.parents and kinds[other] != "switch"]
+        inside = f"{device}/"  # as text: hundreds of devices are compared with each other
+        below = [end for path, end in ends if path.startswith(inside)]
         gpus = {short(d.name) for d in [*below, device] if kinds[d] == "gpu"}
         yield {
             "pci": short(device.name),
