@@ -24,6 +24,9 @@ from slurm_failover.install.scripts import (
 from slurm_failover.install.wire import Config, Site, unwire, wants_cli_filter, wire
 from slurm_failover.wiring import HOOKS, Role, chain_path, lua_path
 
+_CONFIG = "/etc/slurm"
+"""Where a host without a slurm.conf of its own keeps its scripts."""
+
 _LUA = ("job_submit.lua", "cli_filter.lua")
 
 
@@ -57,7 +60,8 @@ def plan_install(
 def plan_uninstall(config: Config) -> list[Change]:
     """What must change so that nothing of us is left, slurm.conf first."""
     if config.main == FETCHED:
-        return _changed([_without(path, "") for path in _chains_in(config)])
+        here = {chain_path(_CONFIG, hook) for hook in HOOKS if hook.alone}
+        return _changed([_without(path, "") for path in sorted(here | set(_chains_in(config)))])
     bare = unwire(config)
     changes = [Change(path, config.texts[path], text) for path, text in bare.texts.items()]
     stack = f"{config.folder}/plugstack.conf"

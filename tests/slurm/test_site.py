@@ -93,10 +93,12 @@ def install(cluster: Cluster) -> None:
 
 
 def uninstall(cluster: Cluster) -> None:
-    """As the README says: the controller, reconfigure, then every node."""
-    cluster.check(CONTROLLER, ["slurm-failover", "uninstall", "--apply"])
-    each(lambda node: cluster.check(node, ["slurm-failover", "uninstall", "--apply"]), NODES)
+    """As the README says: every host, reconfigure, and again where a script was still called."""
+    command = ["slurm-failover", "uninstall", "--apply"]
+    told = each(lambda host: cluster.check(host, command), HOSTS)
     reconfigure(cluster)
+    for host in (host for host in HOSTS if "run this again" in told[host]):
+        cluster.check(host, command)
 
 
 def fail_over(story: Story) -> int:

@@ -15,6 +15,7 @@ from lua_host import LUA, SUCCESS, VERSIONS, LuaHost
 
 from slurm_failover.cli import main
 from slurm_failover.commands import install as install_command
+from slurm_failover.commands import uninstall as uninstall_command
 from slurm_failover.errors import InstallError
 from slurm_failover.install import host, scripts
 from slurm_failover.install.files import Change, Owners, apply_change, prepare
@@ -348,6 +349,7 @@ def host_of(home: str, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     monkeypatch.setattr(install_command.sys, "prefix", home)
     monkeypatch.setattr(install_command, "read_release", lambda _: (24, 11))
     monkeypatch.setattr(install_command, "host_name", lambda: "ctl")
+    monkeypatch.setattr(uninstall_command, "ask", lambda *_: "")
     settings = tmp_path / "settings.toml"
     settings.write_text(f'[state]\ndirectory = "{tmp_path}/state"\n')
 
@@ -545,3 +547,26 @@ def test_both_health_checks_run_and_the_site_s_status_counts(tmp_path: Path) -> 
     done = subprocess.run([path], capture_output=True, text=True, check=False)
     assert sorted(done.stdout.split()) == ["ours", "theirs"]
     assert done.returncode == 7
+
+
+def test_the_lines_in_the_readme_are_those_that_install_writes() -> None:
+    readme = (LUA.parent.parent / "README.md").read_text()
+    shown = readme.split("at the end of slurm.conf:\n\n```\n")[1].split("```")[0]
+    assert shown.splitlines() == wired(PLAIN).texts[MAIN][len(PLAIN) :].splitlines()[1:-1]
+
+
+@pytest.mark.usefixtures("host_of")
+def test_a_script_that_slurm_still_calls_stays_until_it_does_not(
+    etc: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (etc / "slurm.conf").write_text("TaskProlog=/site-task\n")
+    before = picture(etc)
+    call(etc, "install", "--apply", "--role=node")
+    script = etc / "slurm-failover-task_prolog.sh"
+    monkeypatch.setattr(uninstall_command, "ask", lambda *_: f"TaskProlog  = {script}\n")
+    assert f"{script} stays until" in call(etc, "uninstall", "--apply").output
+    assert (etc / "slurm.conf").read_bytes() == before["slurm.conf"][0]
+    assert script.exists(), "a task would fail without it"
+    monkeypatch.setattr(uninstall_command, "ask", lambda *_: "TaskProlog  = /site-task\n")
+    call(etc, "uninstall", "--apply")
+    assert picture(etc) == before
