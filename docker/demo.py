@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import argparse
 import signal
 import subprocess
 import sys
@@ -119,9 +120,9 @@ def follow(cluster: Cluster, job: int, faulty: str) -> None:
     cluster.wait(moved, 60, f"job running without {faulty}")
 
 
-def image() -> str:
-    """The image that ``docker/setup.sh`` has built."""
-    command = [sys.executable, str(HERE / "image.py")]
+def image(suite: str) -> str:
+    """The image of a suite; ``docker/setup.sh`` has built that of trixie."""
+    command = [sys.executable, str(HERE / "image.py"), "--suite", suite]
     return subprocess.run(command, stdout=subprocess.PIPE, text=True, check=True).stdout.strip()
 
 
@@ -132,14 +133,19 @@ def on_terminate(_number: int, _frame: FrameType | None) -> NoReturn:
 
 def main() -> int:
     """Play, and leave nothing behind unless asked to; the exit status."""
-    if "--down" in sys.argv[1:]:
+    parser = argparse.ArgumentParser(prog="demo")
+    parser.add_argument("--keep", action="store_true")
+    parser.add_argument("--down", action="store_true")
+    parser.add_argument("--suite", default="trixie")
+    options = parser.parse_args()
+    if options.down:
         remove_cluster(docker.from_env(), KEPT_NAME)
         return 0
     signal.signal(signal.SIGTERM, on_terminate)
-    keep = "--keep" in sys.argv[1:]
+    keep = options.keep
     if keep and exists(docker.from_env(), KEPT_NAME):
         raise SystemExit("demo: an earlier one is still up; remove it with docker/demo --down")
-    cluster = Cluster(image(), name=KEPT_NAME if keep else None, keep=keep)
+    cluster = Cluster(image(options.suite), name=KEPT_NAME if keep else None, keep=keep)
     try:
         play(cluster)
     finally:

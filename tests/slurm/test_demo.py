@@ -17,11 +17,19 @@ DEMO = [sys.executable, str(Path(__file__).parents[2] / "docker" / "demo.py")]
 MADE = len(HOSTS) + 2  # with a network and a volume
 
 
+@pytest.fixture
+def suite(request: pytest.FixtureRequest) -> str:
+    """The Slurm that the demo is played on."""
+    return str(request.config.getoption("--suite"))
+
+
 @contextmanager
-def running_demo() -> Iterator[subprocess.Popen[str]]:
+def running_demo(suite: str) -> Iterator[subprocess.Popen[str]]:
     """A demo whose cluster is up; at the end nothing of it may be left."""
-    client = docker.from_env()
-    with subprocess.Popen(DEMO, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as demo:
+    client, command = docker.from_env(), [*DEMO, "--suite", suite]
+    with subprocess.Popen(
+        command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
+    ) as demo:
         names = poll(lambda: len(made := names_made_by(client, demo.pid)) == MADE and made, 120)
         assert names
         yield demo
@@ -31,8 +39,10 @@ def running_demo() -> Iterator[subprocess.Popen[str]]:
     assert not (containers | networks | volumes) & set(names)
 
 
-def test_the_demo_shows_a_job_moving_to_healthy_nodes_and_removes_its_cluster() -> None:
-    with running_demo() as demo:
+def test_the_demo_shows_a_job_moving_to_healthy_nodes_and_removes_its_cluster(
+    suite: str,
+) -> None:
+    with running_demo(suite) as demo:
         stdout, stderr = demo.communicate(timeout=300)
     assert demo.returncode == 0, stderr
     assert "failoverinprogress" in stdout
@@ -41,8 +51,8 @@ def test_the_demo_shows_a_job_moving_to_healthy_nodes_and_removes_its_cluster() 
 
 
 @pytest.mark.parametrize("how", [signal.SIGINT, signal.SIGTERM])
-def test_an_interrupted_demo_removes_its_cluster(how: signal.Signals) -> None:
-    with running_demo() as demo:
+def test_an_interrupted_demo_removes_its_cluster(how: signal.Signals, suite: str) -> None:
+    with running_demo(suite) as demo:
         demo.send_signal(how)
         demo.communicate(timeout=60)
     assert demo.returncode != 0
