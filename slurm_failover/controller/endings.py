@@ -116,7 +116,9 @@ def find_missed_end(
 def finish_hold(slurm: Slurm, job: JobFacts, note: Note) -> None:
     """Hold the job, unless it is held, and write its held record."""
     if note.ending is Ending.FAILED and not job.has("PENDING"):
-        slurm.requeue_and_hold(job.label)
+        # Somebody may have held it while it ran; that hold is not ours to replace.
+        again = slurm.requeue if job.held else slurm.requeue_and_hold
+        again(job.label)
     elif note.ending is Ending.NODE_LOST and not job.held:
         slurm.hold(job.label)
     slurm.update_job(job.label, write_both(job, note.record))
