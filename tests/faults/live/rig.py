@@ -1,0 +1,180 @@
+"""Trouble on the live cluster, and what must hold after it."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+
+from cluster import CONTROLLER, HOSTS, NODES, Cluster, Finished, each
+from story import LOST, Story
+
+SETTINGS = "/etc/slurm-failover/settings.toml"
+WRAPPER = Path(__file__).with_name("trouble.sh").read_text()
+COMMANDS = ("scontrol", "squeue", "scancel", "sacct")
+NOT_CHANGES = ("squeue", "sacct", "scontrol show", "scontrol ping")
+
+
+class Rig(Story):
+    """One test's view of a cluster in trouble."""
+
+    def __init__(self, cluster: Cluster) -> None:
+        super().__init__(cluster)
+        self.foreign: dict[str, str] = {}
+        self.sick: set[str] = set()
+        self.jobs: list[int] = []
+
+    # --- trouble at a step ------------------------------------------------------------------------
+
+    def lay_wires(self, timeout: int = 3, patience: int = 20) -> None:
+        """From now on every Slurm command of ours is counted, and may meet with trouble."""
+        copy = ["bash", "-c", 'for name in $2; do printf %s "$1" >/shared/bin/$name; done', "copy"]
+        self.cluster.check(
+            CONTROLLER,
+            "rm -rf /shared/bin /shared/steps /shared/trouble; "
+            "mkdir -m 777 /shared/bin /shared/steps /shared/trouble; : >/shared/steps/lock; "
+            f"for host in {' '.join(HOSTS)}; do : >/shared/steps/$host; done; "
+            "chmod 666 /shared/steps/*",
+        )
+        self.cluster.check(CONTROLLER, [*copy, WRAPPER, " ".join(COMMANDS)])
+        self.cluster.check(CONTROLLER, "chmod 755 /shared/bin/*")
+        told = (
+            f'\\n[slurm]\\nbin = "/shared/bin"\\nclient = "scontrol"\\n'
+            f"timeout = {timeout}\\npatience = {patience}\\n"
+            "[breaker]\\nenabled = false\\n"
+        )
+        each(
+            lambda host: self.cluster.check(
+                host, ["bash", "-c", f"printf '%b' \"$1\" >>{SETTINGS}", "append", told]
+            ),
+            HOSTS,
+        )
+
+    def forget_steps(self) -> None:
+        """Count from here."""
+        self.cluster.check(
+            CONTROLLER,
+            "rm -f /shared/trouble/* /shared/steps/fired /shared/steps/open; "
+            f"for host in {' '.join(HOSTS)}; do : >/shared/steps/$host; done",
+        )
+
+    def steps(self, host: str) -> list[str]:
+        """The calls that our processes on a host have made."""
+        return self.cluster.read(CONTROLLER, f"/shared/steps/{host}").splitlines()
+
+    def trouble(self, host: str, at: int, kind: str) -> None:
+        """Lay down what happens at a call of a host."""
+        self.cluster.check(CONTROLLER, f"echo {at} {kind} >/shared/trouble/{host}")
+
+    def has_fired(self) -> bool:
+        """Whether the trouble has come."""
+        return self.cluster.run(CONTROLLER, ["test", "-e", "/shared/steps/fired"]).rc == 0
+
+    def wait_fired(self) -> None:
+        """Wait until a process of ours stands at the gate, or has met its trouble."""
+        self.cluster.wait(self.has_fired, 40, "the trouble that was laid down")
+
+    def open_gate(self) -> None:
+        """Let the process at the gate go on."""
+        self.cluster.check(CONTROLLER, ": >/shared/steps/open")
+
+    def is_away(self) -> bool:
+        """Whether slurmctld answers nobody."""
+        return self.cluster.run(CONTROLLER, ["scontrol", "show", "config"], timeout=2).rc != 0
+
+    # --- the world --------------------------------------------------------------------------------
+
+    def start(self, *options: str, comment: str | None = "failover", nodes: int = 1) -> int:
+        """Submit a job and wait until it runs."""
+        job = super().start(*options, comment=comment, nodes=nodes)
+        self.jobs.append(job)
+        return job
+
+    def break_gpu(self, node: str) -> None:
+        """A GPU of a node falls off the bus."""
+        self.sick.add(node)
+        self.cluster.inject(node, LOST)
+
+    def end_broken(self, job: int) -> str:
+        """A GPU breaks under a job, and the job fails of it; the node's name."""
+        node = self.nodes(job)[0]
+        self.break_gpu(node)
+        self.end(job, 1)
+        return node
+
+    def reconcile(self) -> Finished:
+        """The timer's reconcile; it may meet with trouble itself."""
+        return self.cluster.run(CONTROLLER, ["slurm-failover", "reconcile"], "slurm")
+
+    def bring_back(self, job: int, restarts: int = 1, seconds: float = 90) -> list[str]:
+        """Reconcile, as a timer does, until the job runs again; the names of its nodes."""
+        line = f"attempt {restarts} on"
+
+        def runs() -> bool:
+            if line in self.cluster.output(job) and "RUNNING" in self.cluster.job_state(job):
+                return True
+            self.reconcile()
+            return False
+
+        self.cluster.wait(runs, seconds, f"attempt {restarts} of job {job}")
+        return self.nodes(job)
+
+    def settle(self, seconds: float = 60) -> None:
+        """Reconcile until it finds nothing more to do."""
+        self.cluster.wait(
+            lambda: (
+                (done := self.reconcile()).rc == 0 and "0 jobs had" in done.stdout + done.stderr
+            ),
+            seconds,
+            "a reconcile that has nothing to do",
+        )
+
+    def heal(self) -> None:
+        """Repaired nodes, for the next play: only what the next one would take for its own goes."""
+        for node in sorted(self.sick):
+            self.wait_drained(node)
+            self.cluster.wait(
+                lambda node=node: "COMPLETING" not in self.cluster.node(node)["state"], 60, "an end"
+            )
+            update = ["scontrol", "update", f"NodeName={node}"]
+            self.cluster.check(CONTROLLER, [*update, "State=RESUME"])
+            self.cluster.check(CONTROLLER, [*update, "Reason=", "Extra="])
+        self.sick.clear()
+        self.jobs.clear()
+
+    def changes(self, host: str) -> list[int]:
+        """The numbers of the calls of a host that change something."""
+        calls = enumerate(self.steps(host), 1)
+        return [number for number, call in calls if not call.startswith(NOT_CHANGES)]
+
+    # --- promises ---------------------------------------------------------------------------------
+
+    def check_promises(self) -> None:
+        """What holds after every story: see tests/faults/promises.py."""
+        for job in self.jobs:
+            view = self.show(job)
+            if view["state"] is None:
+                continue
+            moved = {past["start"] for past in view["history"] if past["outcome"] == "failover"}
+            assert len(moved) == view["retries"] <= view["max_retries"], view
+            held = self.cluster.job(job)["hold"]
+            assert not (held and view["state"] == "failoverinprogress"), view
+        for name in NODES:
+            reason = self.reason(name)
+            if name in self.foreign:
+                assert reason == self.foreign[name]
+            elif reason.startswith("slurm-failover"):
+                assert name in self.sick, f"good node {name} was drained: {reason}"
+
+    def check_moved(self, job: int, retries: int = 1) -> None:
+        """A job that was moved so often runs to its end, and the promises hold."""
+        view = self.show(job)
+        assert view["retries"] == retries, view
+        assert not set(self.nodes(job)) & self.sick
+        self.end(job, 0)
+        self.wait_shown(job, "Completed")
+        self.check_promises()
+
+    def daemons(self, host: str, names: Sequence[str], action: str) -> None:
+        """start, kill, freeze or thaw daemons of a host."""
+        for name in names:
+            self.cluster.check(host, ["cluster-daemon", action, name])

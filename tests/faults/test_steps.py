@@ -1,0 +1,85 @@
+"""Over the fake slurmctld: trouble at every point between two side effects, and nothing is lost."""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from tempfile import TemporaryDirectory
+
+import pytest
+from play import Cluster
+from promises import check
+from steps import KINDS, Steps
+from stories import MEDDLED, STORIES, Story, endings
+
+
+def play(story: Story, troubles: dict[int, str]) -> tuple[Cluster, Steps]:
+    """Play a story with its troubles; files are of no use after it."""
+    steps = Steps(troubles)
+    with TemporaryDirectory() as folder:
+        return story.play(Path(folder), steps), steps
+
+
+def points(story: Story) -> int:
+    """How many side effects a story has where nothing goes wrong."""
+    return len(play(story, {})[1].done)
+
+
+def tell(cluster: Cluster, steps: Steps) -> str:
+    """What to read where a promise was broken."""
+    return "\n".join([*steps.done, *cluster.said()])
+
+
+@pytest.mark.parametrize("name", STORIES)
+def test_a_story_ends_well_where_nothing_goes_wrong(name: str) -> None:
+    story = STORIES[name]
+    cluster, steps = play(story, {})
+    assert endings(cluster) == story.endings or not story.endings, tell(cluster, steps)
+    assert check(cluster) == [], tell(cluster, steps)
+
+
+@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize("name", STORIES)
+def test_a_story_ends_the_same_whatever_happens_at_any_one_step(
+    name: str, kind: str, played: Callable[[int], None]
+) -> None:
+    story = STORIES[name]
+    count = points(story)
+    for at in range(1, count + 1):
+        cluster, steps = play(story, {at: kind})
+        assert steps.met(kind)
+        assert check(cluster) == [], tell(cluster, steps)
+        ended = endings(cluster) == story.endings or not story.endings
+        assert ended, f"{kind} at {at}\n{tell(cluster, steps)}"
+    played(count)
+
+
+def pairs(count: int) -> Iterator[dict[int, str]]:
+    """Two deaths at any two steps; the second may be a step of what takes up the first."""
+    for first, second in itertools.combinations(range(1, count + 1), 2):
+        yield {first: "killed_before", second: "killed_after"}
+
+
+@pytest.mark.parametrize("name", ["a fault ends the job", "a fault, and the job hangs"])
+def test_two_deaths_break_no_promise(name: str, played: Callable[[int], None]) -> None:
+    story = STORIES[name]
+    plays = list(pairs(points(story)))
+    for troubles in plays:
+        cluster, steps = play(story, troubles)
+        assert check(cluster) == [], f"{troubles}\n{tell(cluster, steps)}"
+    played(len(plays))
+
+
+@pytest.mark.parametrize("kind", ["none", "killed_before", "killed_after"])
+def test_whoever_acts_at_whatever_moment_every_promise_holds(
+    kind: str, played: Callable[[int], None]
+) -> None:
+    times = 0
+    for name, story in MEDDLED.items():
+        ends = range(1, 1 + (kind == "none" or points(story)))
+        for at in ends:
+            cluster, steps = play(story, {at: kind} if kind != "none" else {})
+            assert check(cluster) == [], f"{name}, {kind} at {at}\n{tell(cluster, steps)}"
+        times += len(ends)
+    played(times)
