@@ -97,7 +97,7 @@ class FakeSlurm:
             self.requeue(label)
         else:
             self.requeue_and_hold(label)
-            self.calls.pop()
+        self.calls.pop()
 
     def hold(self, label: str) -> None:
         """See the protocol."""
@@ -215,10 +215,16 @@ class FakeSlurm:
         job.exit_code, job.exit_signal = code, signal
 
     def requeue(self, label: str) -> None:
-        """An administrator or the owner requeues a running job."""
+        """See the protocol; also an administrator or the owner requeues a running job."""
+        self.calls.append("requeue")
         job = self._find(label)
-        self._end(job, "PENDING")
+        if job.state == "PENDING":
+            return
+        if job.state == "RUNNING":
+            self._end(job, "PENDING")
+        job.state = "PENDING"
         job.restarts += 1
+        self._settle(job)
 
     def hold_as_admin(self, label: str) -> None:
         """``scontrol hold`` by an operator."""

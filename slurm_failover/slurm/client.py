@@ -81,6 +81,10 @@ class Slurm(Protocol):
         """
         ...
 
+    def requeue(self, label: str) -> None:
+        """Requeue an ending job that somebody holds, under that hold. Done already is success."""
+        ...
+
     def stop(self, label: str, start: float) -> None:
         """Requeue and hold the attempt of a job that began at ``start``, if it still runs: one that
         was cancelled or ended meanwhile, and a later attempt, are left as they are. Where somebody

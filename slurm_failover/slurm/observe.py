@@ -44,6 +44,10 @@ class Observer:
         """See the protocol."""
         self._tell(f"would requeue and hold job {label}")
 
+    def requeue(self, label: str) -> None:
+        """See the protocol."""
+        self._tell(f"would requeue job {label}")
+
     def stop(self, label: str, start: float) -> None:
         """See the protocol."""
         self._tell(f"would requeue and hold job {label}")

@@ -85,11 +85,11 @@ class Scontrol:
         """See the protocol."""
         # Never State=SpecialExit: it would start the jobs that wait for this one's failure, now or
         # later (slurmctld's test_job_dependency, and seen on 24.11.5).
-        try:
-            self._run("scontrol", "requeuehold", label)
-        except SlurmError as error:
-            if _PENDING_ALREADY not in str(error):
-                raise
+        self._requeue("requeuehold", label)
+
+    def requeue(self, label: str) -> None:
+        """See the protocol."""
+        self._requeue("requeue", label)
 
     def stop(self, label: str, start: float) -> None:
         """See the protocol."""
@@ -142,6 +142,13 @@ class Scontrol:
             if key.strip() == name:
                 return "" if value.strip() == "(null)" else value.strip()
         return ""
+
+    def _requeue(self, how: str, label: str) -> None:
+        try:
+            self._run("scontrol", how, label)
+        except SlurmError as error:
+            if _PENDING_ALREADY not in str(error):
+                raise
 
     def _try_to_stop(self, label: str, start: float) -> None:
         """Look first: an earlier try may have been carried out, and the job may run again. What
