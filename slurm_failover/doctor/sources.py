@@ -12,7 +12,8 @@ from slurm_failover.doctor.config import value
 from slurm_failover.doctor.finding import Finding, error, ok, warning
 from slurm_failover.doctor.hooks import find_writable
 from slurm_failover.doctor.host import Host
-from slurm_failover.errors import RuleError
+from slurm_failover.errors import RuleError, SourceUnreadable
+from slurm_failover.sources.journal import read_journal
 from slurm_failover.sources.nvml import read_state
 from slurm_failover.sources.slurmd import read_slots
 
@@ -20,7 +21,7 @@ from slurm_failover.sources.slurmd import read_slots
 def check_sources(host: Host) -> Iterator[Finding]:
     """The kernel's log, slurmd's log, sysfs and the BMC."""
     sources = host.settings.sources
-    yield _check_log("kernel log", sources.kmsg, "[sources] kmsg")
+    yield _check_kernel_log(sources.kmsg, sources.journalctl)
     yield _check_slurmd_log(host)
     if not sources.sysfs:
         yield ok("sysfs", "not read, by [sources] sysfs")
@@ -29,6 +30,27 @@ def check_sources(host: Host) -> Iterator[Finding]:
     else:
         yield warning("sysfs", f"{sources.sysfs}: no such folder", "set [sources] sysfs")
     yield _check_bmc(sources.ipmitool)
+
+
+def _check_kernel_log(kmsg: str, journalctl: str) -> Finding:
+    """The kernel's own log, or the journal where that can not be read."""
+    if _can_read(kmsg) or not journalctl or os.geteuid() != 0:
+        return _check_log("kernel log", kmsg, "[sources] kmsg")
+    try:
+        read_journal(journalctl, "--lines=1")
+    except SourceUnreadable as problem:
+        found = f"{kmsg} can not be read, nor can the journal: {problem}"
+        return error("kernel log", found, "set [sources] kmsg or journalctl")
+    return ok("kernel log", f"the journal, by {journalctl}: {kmsg} can not be read")
+
+
+def _can_read(path: str) -> bool:
+    """Whether a file can be opened: in a container root may have the right, and be refused."""
+    try:
+        os.close(os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC))
+    except OSError:
+        return False
+    return True
 
 
 def _check_log(check: str, path: str, key: str, *trusted: int) -> Finding:

@@ -274,6 +274,7 @@ def logs(tmp_path: Path, **changes: str) -> Host:
         "slurmd_log": f"{tmp_path}/slurmd.log",
         "sysfs": str(tmp_path),
         "ipmitool": "",
+        "journalctl": f"{tmp_path}/journalctl",
     }
     host = on(tmp_path, Settings(sources=SourceSettings(**{**read, **changes})))  # type: ignore[arg-type]
     return Host(
@@ -293,8 +294,21 @@ def test_a_kernel_log_that_users_can_write_is_no_source(tmp_path: Path) -> None:
     (tmp_path / "kmsg").chmod(0o666)
     found = {f.check: f for f in sources.check_sources(host)}
     assert "is no evidence" in found["kernel log"].found
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="only root reads the kernel's log")
+def test_the_journal_serves_where_the_kernel_log_can_not_be_read(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    host = logs(tmp_path)
     (tmp_path / "kmsg").unlink()
     found = {f.check: f for f in sources.check_sources(host)}
+    assert "nor can the journal" in found["kernel log"].found
+    monkeypatch.setattr(sources, "read_journal", lambda *_: [])
+    found = {f.check: f for f in sources.check_sources(host)}
+    assert found["kernel log"].level is Level.OK
+    without = logs(tmp_path, journalctl="", kmsg=f"{tmp_path}/none")
+    found = {f.check: f for f in sources.check_sources(without)}
     assert "No such file" in found["kernel log"].found
 
 
