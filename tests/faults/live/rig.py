@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from pathlib import Path
 
-from cluster import CONTROLLER, HOSTS, NODES, Cluster, Finished, each
+from cluster import CONTROLLER, HOOK_LOG, HOSTS, NODES, Cluster, Finished, each
 from story import LOST, Story
 
 SETTINGS = "/etc/slurm-failover/settings.toml"
@@ -22,6 +22,7 @@ class Rig(Story):
         self.foreign: dict[str, str] = {}
         self.sick: set[str] = set()
         self.jobs: list[int] = []
+        self.nodes_at_rest: dict[int, list[str]] = {}
 
     # --- trouble at a step ------------------------------------------------------------------------
 
@@ -87,7 +88,13 @@ class Rig(Story):
         """Submit a job and wait until it runs."""
         job = super().start(*options, comment=comment, nodes=nodes)
         self.jobs.append(job)
+        self.nodes_at_rest[job] = self.nodes(job)
         return job
+
+    def has_judged(self, node: str) -> bool:
+        """Whether a node has seen all of its log, or found that Slurm can not be told."""
+        log = self.cluster.read(node, HOOK_LOG)
+        return "Slurm can not be told" in log or "no verdict" in log
 
     def break_gpu(self, node: str) -> None:
         """A GPU of a node falls off the bus."""
