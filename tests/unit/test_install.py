@@ -512,8 +512,10 @@ def test_a_node_that_gets_its_configuration_has_only_its_scripts_written(
     etc: Path, home: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     (etc / "slurm.conf").write_text("HealthCheckProgram=/usr/sbin/nhc\n")
-    config = load_config(str(etc / "slurm.conf"))
-    config.texts = wire(config, Site(home)).texts
+    at_controller = wire(load_config(str(etc / "slurm.conf")), Site(home))
+    (etc.parent / "run").mkdir()
+    (etc.parent / "run/slurm.conf").write_text(at_controller.texts[at_controller.main])
+    config = load_config(f"{etc.parent}/run/slurm.conf")
     monkeypatch.setattr("slurm_failover.install.plan.FETCHED", config.main)
     changes = plan_install(config, {Role.NODE}, home=home, release=(24, 11), plugin="/none")
     assert [change.path for change in changes] == [str(etc / "slurm-failover-healthcheck.sh")]
