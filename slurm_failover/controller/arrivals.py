@@ -11,6 +11,8 @@ from dataclasses import dataclass
 from enum import StrEnum
 
 from slurm_failover import files
+from slurm_failover.errors import RecordError
+from slurm_failover.lifecycle import expand
 
 
 class Kind(StrEnum):
@@ -88,14 +90,15 @@ class Queue:
     def _read(self, name: str) -> Arrival | None:
         """An entry: the attempt's nodes, and after ``=`` what the option says, if it was used."""
         path = f"{self._folder}/{name}"
-        text = files.read_whole(path)
-        if text is None:
-            return None
-        nodes, _, option = text.removesuffix("\n").partition("\n")
         try:
+            text = files.read_whole(path)
+            if text is None:
+                return None
+            nodes, _, option = text.removesuffix("\n").partition("\n")
+            expand(nodes)
             kind, job_id, start = name.split(".")
             wish = option[1:] if option.startswith("=") else None
             return Arrival(Kind(kind), job_id, float(start), nodes, wish)
-        except ValueError:
+        except (ValueError, RecordError):
             files.remove(path)
             return None

@@ -88,8 +88,8 @@ class Notes:
         return [note for note in notes if note is not None]
 
     def _read(self, path: str) -> Note | None:
-        text = files.read_whole(path)
         try:
+            text = files.read_whole(path)
             job_id, label, ending, record = json.loads(text or "")
             return Note(int(job_id), str(label), Ending(ending), decode_record(record))
         except (ValueError, TypeError, RecordError):
