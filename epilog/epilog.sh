@@ -6,5 +6,8 @@ umask 077
 home=${0%/share/slurm-failover/*}
 . "$home"/share/slurm-failover/ask_watcher.sh
 is_vouched_for && exit 0
-timeout -k 5 45 "$home"/bin/python3 -I -S "$home"/lib/python3*/site-packages/slurm_failover/hooks.py epilog
-[ $? -ne 100 ]
+look() { timeout -k 5 "$1" "$home"/bin/python3 -I -S "$home"/lib/python3*/site-packages/slurm_failover/hooks.py epilog; }
+look 45
+status=$?
+[ $status -le 128 ] || { look 10; status=$?; } # killed, before it could leave word for a later look
+[ $status -ne 100 ]

@@ -1,4 +1,4 @@
-"""Files of ours, torn, half written or of another release: read as far as they go, or passed over."""
+"""Files of ours, torn or of another release: read as far as they go, or passed over."""
 
 from __future__ import annotations
 
