@@ -14,6 +14,7 @@ assert _spec.loader is not None
 _theirs = importlib.util.module_from_spec(_spec)
 _spec.loader.exec_module(_theirs)
 
+image = _theirs.image
 _running_cluster = _theirs._running_cluster
 cluster = _theirs.cluster
 
