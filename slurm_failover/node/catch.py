@@ -11,16 +11,17 @@ from collections import Counter, deque
 
 from slurm_failover.sources import kmsg
 
-KIND = 40
-"""Bytes of a text that make its kind: an Xid's code and device are in there, its channel is not."""
-PER_KIND = 16
-KINDS = 64
+KIND = 64
+"""Bytes of a text that can make its kind, up to the first comma: before that stand the device and
+the code of an Xid, behind it the process and what else differs between repeats."""
+PER_KIND = 32
+KINDS = 256
 _DIGITS = b"0123456789abcdef"
 
 
 def kind_of(record: bytes) -> bytes:
     """What a record has in common with its repeats."""
-    return record.partition(b";")[2][:KIND]
+    return record.partition(b";")[2][:KIND].partition(b",")[0]
 
 
 class Catch:

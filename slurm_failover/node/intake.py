@@ -46,15 +46,18 @@ class Intake:
         self._position = max(self._position, next((n for n in numbers if n >= 0), -1))
         self._is_flushed = False
         kinds: set[bytes] = set()
+        newest = b""
         for anchor, raw in self._sieve.sift(records):
             number = kmsg.sequence(raw)
             if number < 0:
                 continue
             self._catch.add(anchor, raw)
-            self.noticed = max(self.noticed, self._boot_time + min(kmsg.seconds(raw), 1e10))
+            newest = raw
             if number > self._cursor:
                 kinds.add(kind_of(raw))
                 self._suspect = max(self._suspect, number)
+        if newest:
+            self.noticed = max(self.noticed, self._boot_time + min(kmsg.seconds(newest), 1e10))
         return kinds
 
     def hear(self, parts: Iterable[dict[str, Any]]) -> set[bytes]:

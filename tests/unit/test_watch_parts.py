@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from slurm_failover.anchors import read_anchors
 from slurm_failover.model import Event, FaultClass, Scope
 from slurm_failover.node import gpu_events
-from slurm_failover.node.catch import KINDS, PER_KIND, Catch
+from slurm_failover.node.catch import KINDS, PER_KIND, Catch, kind_of
 from slurm_failover.node.caught import Caught, read_caught, write_caught
 from slurm_failover.node.gpu_events import SOURCE, XidEvent, judge_xids, not_in_log
 from slurm_failover.node.look import read_rules
@@ -97,6 +97,28 @@ def test_whatever_was_caught_is_read_back_or_left_out(tmp_path_factory, texts) -
     assert caught.position == 99
     assert len(caught.records) == len(records)
     assert read_caught(folder, "another boot") is None
+
+
+GPU = "NVRM: Xid (PCI:0000:3b:00): "
+INSTANCE = "NVRM: Xid (PCI:0000:3b:00 GPU-I:05): "
+BANK = "mce: [Hardware Error]: CPU 0: Machine Check: 0 Bank 17: "
+
+
+@pytest.mark.parametrize(
+    ("first", "second", "same"),
+    [
+        (f"{GPU}31, pid=1, name=a", f"{GPU}31, pid=2345, name=b", True),
+        (f"{GPU}31, pid=1, name=a", f"{GPU}79, pid=1, name=a", False),
+        (f"{GPU}31, pid=1", f"{GPU.replace('3b', '86')}31, pid=1", False),
+        (f"{INSTANCE}31, pid=1", f"{INSTANCE}79, pid=1", False),
+        (f"{BANK}dc2040000000011b", f"{BANK}be00000000800400", False),
+    ],
+)
+def test_repeats_are_of_one_kind_and_other_codes_and_devices_are_not(
+    first: str, second: str, same: bool
+) -> None:
+    kinds = {kind_of(f"3,{n},{n},-;{text}\n".encode()) for n, text in enumerate((first, second))}
+    assert (len(kinds) == 1) is same
 
 
 # --- the schedule ---------------------------------------------------------------------------------
