@@ -44,11 +44,12 @@ class Run:
     """What happens in one attempt of a job: how it ends, and on how many of its nodes a GPU breaks.
 
     ``end`` is an exit code, ``hangs`` (only the fault ends it), ``lost`` (its first node is), or a
-    state of Slurm's such as TIMEOUT.
+    state of Slurm's such as TIMEOUT. ``soon``: before any timer goes.
     """
 
     end: int | str = 0
     broken: int = 0
+    soon: bool = False
 
 
 @dataclass
@@ -149,8 +150,9 @@ class Cluster:
         return bool(ran)
 
     def _play(self, job: FakeJob, run: Run) -> None:
-        self.slurm.clock += TIMER
-        self.reconcile()
+        if not run.soon:
+            self.slurm.clock += TIMER
+            self.reconcile()
         for name in job.nodes[: run.broken]:
             self.break_gpu(name)
         self.meddle(self, "run")

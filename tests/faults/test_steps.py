@@ -4,14 +4,15 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Callable, Iterator
+from dataclasses import replace
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
 import pytest
-from play import Cluster
+from play import Cluster, Script
 from promises import check
 from steps import KINDS, Steps
-from stories import MEDDLED, STORIES, Story, endings
+from stories import FAULT, HANG, MEDDLED, STORIES, WELL, Ending, Story, endings
 
 
 def play(story: Story, troubles: dict[int, str]) -> tuple[Cluster, Steps]:
@@ -83,3 +84,26 @@ def test_whoever_acts_at_whatever_moment_every_promise_holds(
             assert check(cluster) == [], f"{name}, {kind} at {at}\n{tell(cluster, steps)}"
         times += len(ends)
     played(times)
+
+
+DEATHS = (
+    ("release", "killed_after"),
+    ("write prolog_slurmctld", "killed_before"),
+    ("write epilog_slurmctld", "killed_before"),
+)
+
+
+@pytest.mark.parametrize("count", [1, 2, 3])
+def test_a_hold_that_nobody_has_judged_is_not_released(count: int) -> None:
+    """The decider dies once it has released the job, nobody lives to record that it starts, a node
+    stops it, and nobody lives to record that either.
+    """
+    story = Story((Script((FAULT, replace(HANG, soon=True), WELL)),))
+    troubles: dict[int, str] = {}
+    for begins, kind in DEATHS[:count]:
+        done = play(story, troubles)[1].done
+        later = range(max(troubles, default=0), len(done))
+        troubles[next(at for at in later if done[at].startswith(begins)) + 1] = kind
+    cluster, steps = play(story, troubles)
+    assert check(cluster) == [], tell(cluster, steps)
+    assert endings(cluster) == (Ending("COMPLETED", "resumed", 2),), tell(cluster, steps)
