@@ -22,16 +22,26 @@ Say = Callable[[str], None]
 
 
 class Guard:
-    """Looks at the breaker, and tells each of its changes once. ``memory`` is a file of ours."""
+    """Looks at the breaker, and tells each of its changes once. ``memory`` is a file of ours, and
+    ``mark`` is told at every look whether it is open.
+    """
 
     def __init__(
-        self, slurm: Slurm, site: BreakerSettings, *, memory: str, say: Say, report: Report
+        self,
+        slurm: Slurm,
+        site: BreakerSettings,
+        *,
+        memory: str,
+        say: Say,
+        report: Report,
+        mark: Callable[[bool], None] = lambda _: None,
     ) -> None:
         self._slurm = slurm
         self._site = site
         self._memory = memory
         self._say = say
         self._report = report
+        self._mark = mark
         self._seen: tuple[float, Breaker] | None = None
 
     def against(self, job: JobFacts) -> str:
@@ -46,6 +56,7 @@ class Guard:
             breaker = read_breaker(self._slurm.nodes(), self._site, now)
             self._seen = now, breaker
             self._follow(breaker)
+            self._mark(breaker.is_open)
         return self._seen[1]
 
     def _follow(self, breaker: Breaker) -> None:
@@ -76,11 +87,9 @@ class Guard:
 
 
 def _is_told(breaker: Breaker, trip: Trip) -> bool:
-    """Whether someone has told already: the node whose fault was one too many, unless it is lost,
-    and the admin's command.
-    """
+    """Whether the node whose fault was one too many has told already; a lost one can not."""
     notes = [n for n in breaker.notes if (n.node, n.time) == (trip.opener, trip.since)]
-    return not trip.opener or any(note.code != LOST for note in notes)
+    return any(note.code != LOST for note in notes)
 
 
 def _is_closed(breaker: Breaker) -> bool:

@@ -133,7 +133,15 @@ def _server(slurm: Slurm, notes: Notes, settings: Settings, say: Say) -> Server:
 def _guard(slurm: Slurm, settings: Settings, say: Say) -> Guard:
     memory = f"{settings.state.directory}/{ROLE}/breaker.json"
     report = reporter(settings, ROLE, say)
-    return Guard(slurm, settings.breaker, memory=memory, say=say, report=report)
+    metrics = Metrics(settings, ROLE, say)
+    return Guard(
+        slurm,
+        settings.breaker,
+        memory=memory,
+        say=say,
+        report=report,
+        mark=lambda is_open: metrics.set_to("breaker_open", float(is_open)),
+    )
 
 
 def _catch_up(server: Server, queue: Queue, say: Say) -> bool:
