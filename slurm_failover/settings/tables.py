@@ -25,7 +25,8 @@ class FailoverSettings:
 
     mode: str = setting(
         "act",
-        "`act`, or `observe`: look and judge, change nothing, and log what would have been done.",
+        "`act`, or `observe`: look and judge, do nothing, and say what would have been done, in the "
+        "log and in `status`. Only our own member of a node's Extra is written then.",
         choices=("act", "observe"),
     )
     max_retries: int = setting(
@@ -215,13 +216,6 @@ class WatchSettings:
 class SlurmSettings:
     """How Slurm is asked."""
 
-    client: str = setting(
-        "auto",
-        "How the decider and the commands ask for many jobs or nodes: `pyslurm`, `scontrol`, or "
-        "`auto`, which is pyslurm where it is installed and built for this release of Slurm. What "
-        "pyslurm can not do or answer goes through scontrol; with `pyslurm` the log says why.",
-        choices=("auto", "scontrol", "pyslurm"),
-    )
     client: str = setting(
         "auto",
         "How the decider and the commands ask for many jobs or nodes: `pyslurm`, `scontrol`, or "
