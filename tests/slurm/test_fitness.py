@@ -10,6 +10,12 @@ from cluster import CONTROLLER, Cluster
 
 HOOK = "/opt/slurm-failover/share/slurm-failover/epilog/epilog.sh"
 
+# A plugin of Slurm 23.11, as far as Slurm looks at it.
+OLD_PLUGIN = (
+    'const char plugin_name[] = "failover", plugin_type[] = "spank"; '
+    "const unsigned plugin_version = 0x170b00;"
+)
+
 
 @pytest.fixture(autouse=True)
 def _sound(cluster: Cluster) -> None:
@@ -54,10 +60,10 @@ def lines(cluster: Cluster, host: str, user: str = "root") -> tuple[int, dict[st
         ),
         (
             "mv /usr/lib/slurm-failover/slurm_failover.so /root/so.away; "
-            "gcc -shared -o /usr/lib/slurm-failover/slurm_failover.so -x c /dev/null",
+            f"echo '{OLD_PLUGIN}' | gcc -shared -o /usr/lib/slurm-failover/slurm_failover.so -xc -",
             "mv /root/so.away /usr/lib/slurm-failover/slurm_failover.so",
             "sbatch --failover",
-            "",
+            "ncompatible",
         ),
     ],
 )
