@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from pathlib import Path
+from threading import Barrier
 
 import pytest
 from fake_slurmctld import FakeSlurm
@@ -109,9 +111,7 @@ def test_a_node_that_was_repaired_meanwhile_is_not_drained(
 
 
 class Crowd:
-    """Nodes that all find a fault in one moment, and ask in an order that is as bad as it can be:
-    each has noted its fault before any has looked.
-    """
+    """Nodes that find a fault one after the other."""
 
     def __init__(self, size: int) -> None:
         self.slurm = FakeSlurm(f"n[1-{size}]")
@@ -137,6 +137,25 @@ def test_of_many_nodes_at_once_no_more_than_the_share_may_drain(
     refused = [crowd.ask(f"n{i}") for i in range(1, 9)]
     assert [bool(words) for words in refused] == [False] * 4 + [True] * 4
     assert "faults on 5 of 40 nodes" in refused[4]
+
+
+def test_of_nodes_that_look_in_the_same_moment_none_overlooks_the_others(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    crowd = Crowd(40)
+    monkeypatch.setattr("slurm_failover.node.breaker.time.time", lambda: crowd.slurm.clock + 1.0)
+    together = Barrier(8, timeout=20)
+    look = crowd.slurm.nodes
+
+    def look_together(names: str = "") -> list[NodeFacts]:
+        if not names:
+            together.wait()
+        return look(names)
+
+    monkeypatch.setattr(crowd.slurm, "nodes", look_together)
+    with ThreadPoolExecutor(8) as pool:
+        refused = list(pool.map(crowd.ask, [f"n{i}" for i in range(1, 9)]))
+    assert sum(not words for words in refused) <= 4
 
 
 def test_the_node_that_is_one_too_many_knows_it_and_only_once(
