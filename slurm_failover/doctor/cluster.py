@@ -15,7 +15,7 @@ from slurm_failover.doctor.host import Host
 from slurm_failover.model import JobFacts
 from slurm_failover.slurm.connect import connect
 from slurm_failover.view import is_flagged
-from slurm_failover.wiring import Role, lua_path
+from slurm_failover.wiring import SPANK_PLUGIN, Role, lua_path
 
 _CLOCK = 5
 """Seconds by which two clocks may differ: a fault's grace is longer by far, and munge gives 300."""
@@ -50,7 +50,8 @@ def check_clock(host: Host) -> Iterator[Finding]:
 def check_option(host: Host) -> Iterator[Finding]:
     """Whether ``sbatch --failover`` is known here, by a plugin of this release."""
     said = host.ask("sbatch", "--help")
-    complaint = [line for line in said.splitlines() if "error:" in line and "plugin" in line]
+    name = SPANK_PLUGIN.rpartition("/")[2]
+    complaint = [line for line in said.splitlines() if name in line]
     if "--failover" in said:
         yield ok("sbatch --failover", "known")
     elif complaint:

@@ -388,7 +388,8 @@ def test_a_clock_that_differs_from_the_controller_s_is_told(
     [
         ("  --failover=N  after a hardware fault", Level.OK),
         ("  --requeue", Level.WARNING),
-        ("sbatch: error: plugin_load_from_file: Incompatible Slurm plugin x.so", Level.ERROR),
+        ("sbatch: error: spank: /x/slurm_failover.so: Incompatible plugin version", Level.ERROR),
+        ("sbatch: plugin_load: Incompatible Slurm plugin /x/slurm_failover.so", Level.ERROR),
     ],
 )
 def test_the_option_must_be_known_to_this_release(
