@@ -17,6 +17,7 @@ from fake_slurmctld import FakeSlurm
 
 from slurm_failover.controller import decider as decider_module
 from slurm_failover.controller import endings as endings_module
+from slurm_failover.controller import missed as missed_module
 from slurm_failover.controller import serving as serving_module
 from slurm_failover.controller.arrivals import Arrival, Kind, Queue
 from slurm_failover.controller.decider import Decider
@@ -124,7 +125,13 @@ class House:
         """A process of ours, with its wire to Slurm and Slurm's clock; it may be killed."""
         clock = Clock(self.slurm)
         with contextlib.ExitStack() as stack:
-            for module in (decider_module, endings_module, respond_module, serving_module):
+            for module in (
+                decider_module,
+                endings_module,
+                missed_module,
+                respond_module,
+                serving_module,
+            ):
                 stack.enter_context(mock.patch.object(module, "time", clock))
             stack.enter_context(contextlib.suppress(Killed, FailoverError))
             yield Troubled(self.slurm, trouble or Trouble(), self)
@@ -185,6 +192,8 @@ class House:
         """``slurm-failover reconcile`` by the real function, with enough time for every job."""
         with self.process() as slurm:
             take_up(slurm, self.notes, self.limits, self.story.append)
+            server = Server(slurm, self.notes, self.limits, self.story.append)
+            server.serve(Queue(self.notes.queue))
         self.decide(rounds=8)
 
     def make_decider(self, slurm: Troubled, **more: Callable[..., Any]) -> Decider:

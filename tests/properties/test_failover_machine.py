@@ -147,13 +147,13 @@ class FailoverMachine(RuleBasedStateMachine):
 
     def hold_as_owner(self, number: int, _: str) -> None:
         """While a note waits our own hold may have got lost, and nobody could tell the two."""
-        job = self.pick(number, "PENDING")
+        job = self.pick(number, "PENDING", "RUNNING")
         waits = {waiting.label for waiting in self.house.notes.read()}
         if job and not job.hold and job.label not in waits:
             job.hold = self.held[job.label] = USER_HOLD
 
     def hold_as_admin(self, number: int, _: str) -> None:
-        if job := self.pick(number, "PENDING"):
+        if job := self.pick(number, "PENDING", "RUNNING"):
             job.hold = self.held[job.label] = ADMIN_HOLD
 
     def requeue(self, number: int, _: str) -> None:
@@ -231,10 +231,7 @@ class FailoverMachine(RuleBasedStateMachine):
             if record is not None and record.step in (Step.DECIDED, Step.PLACED):
                 assert not set(job.nodes) & {str(n) for n in NodeSet(record.excluded)}
             self.attempts[label, job.start] = list(job.nodes)
-            # Known limit: a start that is not recorded, right after a placement that is not either,
-            # can not be told from the wait before it.
-            placed = record is None or record.step is not Step.DECIDED
-            self.house.start_hook(label, trouble if placed else Trouble())
+            self.house.start_hook(label, trouble)
 
     def a_run_ends(self, *, number: int, how: str, **_: Any) -> None:
         """By itself, by Slurm, by the loss of a node, or by the nodes on which a fault came up."""
