@@ -17,7 +17,8 @@ JOB = (
     *("job_id", "name", "user_name", "partition", "qos", "job_state", "state_reason", "comment"),
     *("admin_comment", "nodes", "excluded_nodes", "required_nodes", "failed_node", "restart_cnt"),
     *("start_time", "end_time", "eligible_time", "exit_code", "batch_flag", "requeue", "hold"),
-    *("priority", "gres_detail", "job_resources", "array_job_id", "array_task_id", "het_job_id", "het_job_id_set"),
+    *("priority", "gres_detail", "job_resources", "array_job_id", "array_task_id", "het_job_id"),
+    "het_job_id_set",
 )
 NODE = ("name", "state", "reason", "reason_changed_at", "extra")
 
