@@ -13,6 +13,8 @@ _WORD = re.compile(r"(?:^|[\s,;])failover(?:=([^\s,;]*))?(?=$|[\s,;])", re.ASCII
 _MIRROR = re.compile(r" ?\[slurm-failover: ([^\[\]]*)\]\Z")
 _OFF = ("off", "no", "none", "false", "never")
 _REFUSED = "off: "
+_DIGITS = 9
+"""Of a number of retries that is a count, and no mistake."""
 SITE_DEFAULT = "default"
 
 
@@ -58,9 +60,12 @@ def strip_mirror(comment: str) -> str:
 def _read_number(text: str | None, word: str) -> OptIn:
     if text is None:
         return OptIn()
-    if text.isascii() and text.isdigit() and len(text) <= 9 and int(text) > 0:
-        return OptIn(retries=int(text))
     asked = f"{word}={text[:20]}"
     if text.lower() in _OFF or (text and not text.strip("0")):
         return OptIn(problem=f"{asked} asks for no failover")
+    if text.isascii() and text.isdigit():
+        digits = text.lstrip("0")
+        if len(digits) > _DIGITS:
+            return OptIn(problem=f"{asked} asks for too many retries")
+        return OptIn(retries=int(digits))
     return OptIn(problem=f"{asked} is no whole number of retries, at least 1")

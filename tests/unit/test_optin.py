@@ -28,7 +28,7 @@ def test_the_wish_is_a_word_of_its_own_in_the_comment(comment: str, wish: OptIn 
     assert read_opt_in(comment) == wish
 
 
-@pytest.mark.parametrize("number", ["", "-1", "two", "1.5", "٣", "9999999999", "1e3"])
+@pytest.mark.parametrize("number", ["", "-1", "two", "1.5", "٣", "1e3"])
 def test_a_wish_without_a_usable_number_is_void_and_says_why(number: str) -> None:
     wish = read_opt_in(f"failover={number}")
     assert wish is not None
@@ -48,6 +48,18 @@ def test_the_option_beats_the_comment(option: str, wish: OptIn | None) -> None:
 def test_a_wish_for_none_is_void_and_says_so(word: str) -> None:
     assert read_opt_in(f"failover={word}") == OptIn(problem=f"failover={word} asks for no failover")
     assert not has_wish(f"failover={word}")
+
+
+@pytest.mark.parametrize("number", ["9999999999", "9" * 5000])
+def test_a_wish_for_more_than_can_be_counted_is_void_and_says_so(number: str) -> None:
+    wish = read_opt_in("", number)
+    assert wish is not None
+    assert wish.problem == f"--failover={number[:20]} asks for too many retries"
+
+
+def test_leading_zeros_change_no_number() -> None:
+    assert read_opt_in("failover=0000000000002") == OptIn(retries=2)
+    assert read_opt_in("", "0" * 5000 + "2") == OptIn(retries=2)
 
 
 def test_why_failover_is_off_is_read_from_our_own_words_alone() -> None:
