@@ -6,12 +6,12 @@ import os
 import socket
 import threading
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
 
-from slurm_failover.node.ask import Desk, ask_watcher
+from slurm_failover.node.ask import Desk, Question, ask_watcher
 from slurm_failover.node.caught import is_watched, read_caught
 from slurm_failover.node.intake import Intake
 from slurm_failover.node.ledger import Ledger
@@ -66,6 +66,7 @@ class Node:
         self.ledger = Ledger(boot=BOOT)
         self.said: list[str] = []
         self.beats = 0
+        self.desk: Callable[[str], Desk] = Desk
         self.watcher: Watcher | None = None
         self.thread: threading.Thread | None = None
 
@@ -75,7 +76,7 @@ class Node:
         schedule = Schedule(interval)
         for kind in intake.take(held.records) if held else ():
             schedule.notice(kind)
-        ears = Ears(follow(str(self.kmsg), ""), Desk(str(self.folder)))
+        ears = Ears(follow(str(self.kmsg), ""), self.desk(str(self.folder)))
         self.watcher = Watcher(
             intake,
             ears,
@@ -227,6 +228,23 @@ def test_an_answer_holds_for_all_that_was_written_before_the_question(node: Node
         node.write(LOST % number)
         assert node.ask() == "busy"
         assert node.caught()[-1] == LOST % number
+
+
+def test_a_record_that_comes_with_the_question_is_in_the_answer(node: Node) -> None:
+    class LateDesk(Desk):
+        """A desk at which a fault comes in with every question."""
+
+        def questions(self) -> list[Question]:
+            asked = super().questions()
+            if asked:
+                node.write(LOST % 3)
+            return asked
+
+    node.desk = LateDesk
+    node.start()
+    node.end(LOOK)
+    assert node.ask() == "busy"
+    assert node.caught() == [LOST % 3]
 
 
 def test_a_job_in_whose_time_something_was_noticed_gets_no_clean_answer(node: Node) -> None:
