@@ -42,9 +42,7 @@ def command(settings: Settings, jobs: tuple[str, ...], as_json: bool) -> None:
     found, missing = join_components(known), _missing(jobs, known)
     nodes = slurm.nodes()
     breaker = show_banner(settings, nodes, aside=as_json)
-    views = [
-        view_job(job, limits, nodes, expedited=_is_held_by_slurm(slurm, job)) for job in found
-    ]
+    views = [view_job(job, limits, nodes, expedited=_is_held_by_slurm(slurm, job)) for job in found]
     if settings.failover.mode == "observe":
         views = [
             view_foreseen(view, job, nodes, limits) for view, job in zip(views, found, strict=True)

@@ -25,8 +25,8 @@ class FailoverSettings:
 
     mode: str = setting(
         "act",
-        "`act`, or `observe`: look and judge, do nothing, and say what would have been done, in the "
-        "log and in `status`. Only our own member of a node's Extra is written then.",
+        "`act`, or `observe`: look and judge, do nothing, and say what would have been done, in "
+        "the log and in `status`. Only our own member of a node's Extra is written then.",
         choices=("act", "observe"),
     )
     max_retries: int = setting(
