@@ -31,7 +31,12 @@ TESTS = (
     "tests/unit/test_endings.py",
     "tests/unit/test_classify_judge.py",
     "tests/unit/test_classify_samples.py",
+    "tests/unit/test_classify_command.py",
+    "tests/unit/test_missed.py",
     "tests/unit/test_outcomes.py",
+    "tests/unit/test_replay.py",
+    "tests/unit/test_storms.py",
+    "tests/properties/test_classify_properties.py",
     "tests/properties/test_codec_properties.py",
 )
 EXPLAINED = Path(__file__).with_name("mutation.toml")
