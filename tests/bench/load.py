@@ -10,15 +10,21 @@ import sys
 import threading
 import time
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import Any
 
-from farm import CONTROLLER, FEW, ROOT, SHARED, Farm
+ROOT = Path(__file__).resolve().parents[2]
+sys.path.insert(0, str(ROOT / "tests" / "slurm"))
+
+from cluster import CONTROLLER, HOOK_LOG, SHARED  # noqa: E402
+from farm import FEW, Farm  # noqa: E402
 
 LOST = (
     "NVRM: Xid (PCI:0000:3b:00): 79, pid='<unknown>', name=<unknown>, GPU has fallen off the bus."
 )
 WAITS = f"""#!/bin/bash
 [ "${{SLURM_RESTART_COUNT:-0}}" = 0 ] || exec sleep infinity
+touch {SHARED}/begun/$SLURM_JOB_ID
 flock -s {SHARED}/gate true
 exit 1
 """
@@ -93,29 +99,32 @@ class Bench:
 
     def _close_gate(self) -> None:
         """Shut the gate at which all jobs wait: a lock that one process holds."""
+        begun = f"rm -rf {SHARED}/begun; install -d -m 1777 {SHARED}/begun"
+        self._farm.check(CONTROLLER, begun)
         hold = f"touch {SHARED}/gate; chmod 666 {SHARED}/gate; setsid flock -x {SHARED}/gate"
         self._farm.check(CONTROLLER, f"{hold} {GATE} >/dev/null 2>&1 </dev/null &")
 
     def _end_all(self, wave: Wave, jobs: list[int], faulty: list[str]) -> Wave:
         farm = self._farm
-        farm.wait(lambda: self._count_running() == len(jobs), 300, f"{len(jobs)} running jobs")
+        begun = ["ls", f"{SHARED}/begun"]
+        ids = set(map(str, jobs))
+        farm.wait(lambda: ids == set(farm.check(CONTROLLER, begun).split()), 400, "running jobs")
         farm.inject_all(faulty, LOST)
         say(f"{wave.name}: all run; now they end")
         farm.check(CONTROLLER, ["sdiag", "--reset"])
         told = int(farm.check(CONTROLLER, f"wc -c <{LOG}"))
         watcher = Watcher(farm)
         released = time.time()
-        farm.check(CONTROLLER, ["pkill", "-f", GATE])
+        farm.check(CONTROLLER, ["pkill", "-f", "[s]leep" + GATE.removeprefix("sleep")])
         wave.peak = watcher.wait()
         wave.seconds = wave.peak["ended"] - released
         wave.requests = self._count_requests()
         wave.slowest = self._find_slowest(told)
         wave.wrong = find_wrong([job for job in farm.jobs() if job["job_id"] in set(jobs)], wave)
+        if wave.wrong:
+            say(farm.check(CONTROLLER, f"tail -n 40 {HOOK_LOG}"))
         farm.clean()
         return wave
-
-    def _count_running(self) -> int:
-        return int(self._farm.check(CONTROLLER, "squeue -h -t R | wc -l"))
 
     def _count_requests(self) -> dict[str, int]:
         told = json.loads(self._farm.check(CONTROLLER, ["sdiag", "--json=v0.0.42"]))
@@ -139,7 +148,8 @@ class Watcher:
         farm.check(CONTROLLER, ["rm", "-f", ready])
         argv = ["python3", "-c", script, "400", ready]
         self._thread = threading.Thread(
-            target=lambda: self._answer.append(farm.check(CONTROLLER, argv, timeout=450))
+            # As SlurmUser, whose processes it looks into.
+            target=lambda: self._answer.append(farm.check(CONTROLLER, argv, "slurm", 450))
         )
         self._thread.start()
         farm.wait(lambda: farm.run(CONTROLLER, ["test", "-e", ready]).rc == 0, 30, "the watcher")

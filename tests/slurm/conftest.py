@@ -20,10 +20,16 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
 
 
 @pytest.fixture(scope="session")
-def _running_cluster(request: pytest.FixtureRequest) -> Iterator[Cluster]:
+def image(request: pytest.FixtureRequest) -> str:
+    """The test cluster's image for the working tree as it is."""
     command = [sys.executable, BUILDER, "--suite", request.config.getoption("--suite")]
     built = subprocess.run(command, stdout=subprocess.PIPE, text=True, check=True)
-    cluster = Cluster(built.stdout.strip())
+    return built.stdout.strip()
+
+
+@pytest.fixture(scope="session")
+def _running_cluster(request: pytest.FixtureRequest, image: str) -> Iterator[Cluster]:
+    cluster = Cluster(image)
     try:
         cluster.start()
         if request.config.getoption("--client") == "scontrol":

@@ -6,19 +6,18 @@ from __future__ import annotations
 
 import json
 import re
-import sys
 from pathlib import Path
 from typing import Any
 
-ROOT = Path(__file__).resolve().parents[2]
-sys.path.insert(0, str(ROOT / "tests" / "slurm"))
+from cluster import CONTROLLER, SHARED, Cluster, each
 
-from cluster import CONTROLLER, SHARED, Cluster, each  # noqa: E402
-
+SERVER = Path(__file__).with_name("farm_hooks.py")
 PER_HOST = 64
 FEW = 8
 HOME = "/var/lib/farm"
 PORT = 17000
+SPARE = "ctl2"
+STATE = f"{SHARED}/state"
 HOOKS = "/opt/slurm-failover/share/slurm-failover"
 SETTINGS = """[sources]
 kmsg = "HOME/NODE/kmsg"
@@ -33,18 +32,13 @@ pace = 0
 directory = "HOME/NODE"
 log = "/var/log/slurm/slurm-failover.log"
 """
-NODE_HOOK = """#!/bin/sh
-# As prolog.sh and epilog.sh, with settings of this node's own: many nodes live in this container.
+NODE_HOOK = """#!/bin/bash
+# Stands for the hook of this name: farm_hooks.py runs the real one, with this node's settings.
+exec 3<>/dev/tcp/127.0.0.1/7979 || exit 0
 export PATH=/usr/sbin:/usr/bin:/sbin:/bin LC_ALL=C
-package=$(echo /opt/slurm-failover/lib/python3*/site-packages)
-timeout -k 5 45 /opt/slurm-failover/bin/python3 -I -S -c '
-import os, sys
-sys.path.insert(0, sys.argv[1])
-from slurm_failover.settings import file
-file.load_settings.__defaults__ = ("HOME/" + os.environ["SLURMD_NODENAME"] + "/settings.toml",)
-from slurm_failover import hooks
-os._exit(hooks.main([sys.argv[2]]))' "$package" NAME
-[ $? -ne 100 ]
+{ printf '%s\\0' @HOOK@; env -0; printf '\\0'; } >&3
+read -r -t 120 status <&3
+[ "$status" != 100 ]
 """
 CONTROLLER_SETTINGS = """[breaker]
 enabled = false
@@ -72,14 +66,22 @@ for node in sys.argv[2:]:
         log.write(f"3,{number},{micros},-;{sys.argv[1]}\\n")
 """
 
+START_SPARE = """
+touch /var/log/slurm/slurm-failover.log
+chown slurm: /var/lib/slurm-failover /var/log/slurm/slurm-failover.log
+cluster-daemon start munged && slurmctld -i
+"""
+
 
 class Farm(Cluster):
     """``size`` nodes v001, v002, …; partition ``bad`` has the first ``bad`` of them, ``good`` the
     rest, ``few`` the last eight, and ``all`` has all.
     """
 
-    def __init__(self, image: str, size: int, bad: int, name: str | None = None) -> None:
-        super().__init__(image, name)
+    def __init__(self, image: str, size: int, bad: int, *, with_spare: bool = False) -> None:
+        """``with_spare`` adds a second controller, SPARE, which shares the first one's state."""
+        super().__init__(image)
+        self._with_spare = with_spare
         self.nodes = [f"v{number:03}" for number in range(1, size + 1)]
         self._bad = bad
         starts = range(0, size, PER_HOST)
@@ -89,24 +91,29 @@ class Farm(Cluster):
         """Create everything and wait until all nodes are idle."""
         network = self._client.networks.create(self.name, driver="bridge", labels=self._labels)
         self._client.volumes.create(self.name, labels=self._labels)
-        for host in (CONTROLLER, *self.hosts):
+        controllers = (CONTROLLER, SPARE) if self._with_spare else (CONTROLLER,)
+        hosts = (*controllers, *self.hosts)
+        for host in hosts:
             self._containers[host] = self._create_asleep(host, str(network.name))
         conf = self._write_conf(self.read(CONTROLLER, "/etc/slurm/slurm.conf"))
-        hosts = (CONTROLLER, *self.hosts)
         each(lambda host: self._write(host, "/etc/slurm/slurm.conf", conf), hosts)
         each(lambda host: self.check(host, "rm -f /etc/slurm/gres.conf"), hosts)
-        self._write(CONTROLLER, "/etc/slurm-failover/settings.toml", CONTROLLER_SETTINGS)
+        for host in controllers:
+            self._write(host, "/etc/slurm-failover/settings.toml", CONTROLLER_SETTINGS)
+        self.check(CONTROLLER, f"install -d -o slurm {STATE}")
         self.check(CONTROLLER, "setsid cluster-entrypoint >/dev/null 2>&1 </dev/null &")
-        self.wait(
-            lambda: self.run(CONTROLLER, ["scontrol", "show", "node"]).rc == 0, 60, "slurmctld"
-        )
+        ask = ["scontrol", "show", "node"]
+        self.wait(lambda: self.run(CONTROLLER, ask).rc == 0, 60, "an answer of slurmctld")
+        if self._with_spare:
+            self.check(SPARE, START_SPARE)
         for host, nodes in self.hosts.items():
             self._start_nodes(host, nodes)
         self.wait(lambda: self.count_idle() == len(self.nodes), 120, "an idle farm")
 
     def count_idle(self) -> int:
         """How many nodes are idle."""
-        return int(self.check(CONTROLLER, "sinfo -h -p all -t idle -o %D | grep . || echo 0"))
+        told = self.check(CONTROLLER, ["sinfo", "-h", "-p", "all", "-t", "idle", "-o", "%D"])
+        return sum(map(int, told.split()))
 
     def inject_all(self, nodes: list[str], text: str) -> None:
         """Append a kernel record to the logs of several nodes."""
@@ -140,7 +147,7 @@ class Farm(Cluster):
             if not re.match(
                 r"(NodeName|PartitionName|GresTypes|AccountingStorageTRES|Prolog=|Epilog=|TaskProlog"
                 r"|HealthCheck|Slurmd(SpoolDir|LogFile|PidFile|Timeout|Debug)|SlurmctldDebug"
-                r"|MessageTimeout|PreemptType|PreemptMode)",
+                r"|MessageTimeout|StateSaveLocation|PreemptType|PreemptMode)",
                 line,
             )
         ]
@@ -154,6 +161,8 @@ class Farm(Cluster):
         return "\n".join(
             (
                 *kept,
+                *(f"SlurmctldHost={host}" for host in ((SPARE,) if self._with_spare else ())),
+                f"StateSaveLocation={STATE}",
                 "SlurmdSpoolDir=/var/spool/slurmd/%n",
                 "SlurmdLogFile=/var/log/slurm/%n.log",
                 "SlurmdPidFile=/run/slurmd-%n.pid",
@@ -167,7 +176,7 @@ class Farm(Cluster):
                 f"PartitionName=all Nodes=v[001-{last}] Default=YES",
                 f"PartitionName=bad Nodes=v[001-{edge}]",
                 f"PartitionName=good Nodes=v[{first}-{last}]",
-                f"PartitionName=few Nodes=v[{self.nodes[-FEW][1:]}-{last}]",
+                f"PartitionName=few Nodes=v[{self.nodes[-FEW:][0][1:]}-{last}]",
                 "",
             )
         )
@@ -175,9 +184,16 @@ class Farm(Cluster):
     def _start_nodes(self, host: str, nodes: list[str]) -> None:
         self.check(host, _script(SPREAD, SETTINGS.replace("HOME", HOME), *nodes))
         for name in ("prolog", "epilog"):
-            hook = NODE_HOOK.replace("HOME", HOME).replace("NAME", name)
+            hook = NODE_HOOK.replace("HOME", HOME).replace("@HOOK@", name)
             self._write(host, f"{HOME}/{name}.sh", hook)
             self.check(host, f"chmod 755 {HOME}/{name}.sh")
+        self._write(host, f"{HOME}/hooks.py", SERVER.read_text())
+        self.check(
+            host,
+            f"setsid /opt/slurm-failover/bin/python3 -I -S {HOME}/hooks.py {HOME} "
+            "/opt/slurm-failover/lib/python3*/site-packages >/var/log/farm.log 2>&1 </dev/null & "
+            "until : </dev/tcp/127.0.0.1/7979; do sleep 0.1; done 2>/dev/null",
+        )
         self.check(host, _script('for node in "$@"; do slurmd -N $node; done', *nodes), timeout=120)
 
     def _create_asleep(self, host: str, network: str) -> Any:
