@@ -7,7 +7,7 @@ import subprocess
 import sys
 import textwrap
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -101,6 +101,7 @@ class Bindings:
 
     def __init__(self, folder: Path) -> None:
         self.folder = folder
+        self.workers: list[Worker] = []
         (folder / "pyslurm.py").write_text(MODULE)
         self.answer(jobs=[JOB], nodes=[NODE])
 
@@ -115,12 +116,16 @@ class Bindings:
     def worker(self, timeout: float = 20) -> Worker:
         start = f"import sys, runpy; sys.path.insert(0, {str(self.folder)!r}); "
         run = f"runpy.run_path({pyslurm_worker.__file__!r}, run_name='__main__')"
-        return Worker(timeout, [sys.executable, "-c", start + run])
+        self.workers.append(Worker(timeout, [sys.executable, "-c", start + run]))
+        return self.workers[-1]
 
 
 @pytest.fixture
-def bindings(tmp_path: Path) -> Bindings:
-    return Bindings(tmp_path)
+def bindings(tmp_path: Path) -> Iterator[Bindings]:
+    bindings = Bindings(tmp_path)
+    yield bindings
+    for worker in bindings.workers:
+        worker.close()
 
 
 @pytest.fixture
