@@ -70,8 +70,8 @@ def look_at_log(sources: SourceSettings, after: int = -1) -> Look:
         glance = _glance_beside(sources, after, held.position)
     else:
         glance = _glance(sources, after)
-    records, last = _joined(glance, held, after), glance.last
-    return Look(records, last, boot, kmsg.boot_time())
+    last = max(glance.last, held.position if held else -1)
+    return Look(_joined(glance, held, after), last, boot, kmsg.boot_time())
 
 
 def _glance(sources: SourceSettings, after: int) -> kmsg.Glance:

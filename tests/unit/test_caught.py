@@ -84,6 +84,15 @@ def test_what_a_flood_has_overwritten_is_judged_by_what_was_caught(
     assert not plain.checks().check_health()
 
 
+def test_what_was_caught_is_judged_where_the_log_itself_holds_nothing(
+    plain: Node,  # noqa: F811
+    watch: Path,
+) -> None:
+    write_caught(str(watch), Caught(boot_of(plain), 3, (record(2, LOST),)))
+    assert plain.checks().check_health()
+    assert not plain.checks().check_health()
+
+
 def test_what_another_boot_caught_is_nothing(plain: Node, watch: Path) -> None:  # noqa: F811
     write_caught(str(watch), Caught("another", 3, (record(2, LOST),)))
     assert not plain.checks().check_health()
