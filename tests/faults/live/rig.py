@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Sequence
 from pathlib import Path
 
@@ -12,6 +13,9 @@ SETTINGS = "/etc/slurm-failover/settings.toml"
 WRAPPER = Path(__file__).with_name("trouble.sh").read_text()
 COMMANDS = ("scontrol", "squeue", "scancel", "sacct")
 NOT_CHANGES = ("squeue", "sacct", "scontrol show", "scontrol ping")
+
+TIMER = 4.0
+"""Seconds between two reconciles."""
 
 
 class Rig(Story):
@@ -114,12 +118,15 @@ class Rig(Story):
 
     def bring_back(self, job: int, restarts: int = 1, seconds: float = 90) -> list[str]:
         """Reconcile, as a timer does, until the job runs again; the names of its nodes."""
-        line = f"attempt {restarts} on"
+        line, due = f"attempt {restarts} on", time.monotonic() + TIMER
 
         def runs() -> bool:
+            nonlocal due
             if line in self.cluster.output(job) and "RUNNING" in self.cluster.job_state(job):
                 return True
-            self.reconcile()
+            if time.monotonic() > due:
+                self.reconcile()
+                due = time.monotonic() + TIMER
             return False
 
         self.cluster.wait(runs, seconds, f"attempt {restarts} of job {job}")
@@ -148,10 +155,9 @@ class Rig(Story):
         self.sick.clear()
         self.jobs.clear()
 
-    def changes(self, host: str) -> list[int]:
-        """The numbers of the calls of a host that change something."""
-        calls = enumerate(self.steps(host), 1)
-        return [number for number, call in calls if not call.startswith(NOT_CHANGES)]
+    def changes(self, host: str) -> int:
+        """How many calls of a host have changed something."""
+        return sum(not call.startswith(NOT_CHANGES) for call in self.steps(host))
 
     # --- promises ---------------------------------------------------------------------------------
 

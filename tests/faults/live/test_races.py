@@ -26,22 +26,21 @@ def rig(cluster: Cluster) -> Rig:
     return rig
 
 
-def gates(rig: Rig) -> list[int]:
-    """The numbers of the controller's calls that change something, as an undisturbed story has
-    them.
-    """
+def gates(rig: Rig) -> range:
+    """The numbers of the controller's changes, as an undisturbed story has them."""
     job = rig.start()
     rig.forget_steps()
     rig.end_broken(job)
     rig.bring_back(job)
     changes = rig.changes(CONTROLLER)
+    assert 3 < changes < 12, rig.steps(CONTROLLER)
     rig.check_moved(job)
     rig.heal()
-    return changes
+    return range(1, changes + 1)
 
 
 def stop_at(rig: Rig, at: int) -> int:
-    """A job that a GPU has broken, while our process stands before its call of number ``at``."""
+    """A job that a GPU has broken, while our process stands before its change number ``at``."""
     job = rig.start()
     rig.forget_steps()
     rig.trouble(CONTROLLER, at, "gate")
