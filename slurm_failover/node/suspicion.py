@@ -131,11 +131,12 @@ class Suspicion:
     def _since(self, job: JobFacts, state: State) -> float | None:
         """Since when a job is quiet here, if for long enough."""
         held = held_gpus(job_gpus(job, self._node), self._devices, self._slots)
-        since = quiet_since(held, state.idle)
-        if since is not None and self._is_host(job):
-            written = self._log_written(job)
-            since = None if written is None else max(since, written)
-        return since if since is not None and self._now - since >= self._site.after else None
+        idle = quiet_since(held, state.idle)
+        written = self._log_written(job) if idle and self._is_host(job) else job.start
+        if idle is None or written is None:
+            return None
+        since = max(idle, written, job.start)
+        return since if self._now - since >= self._site.after else None
 
     @cached_property
     def _slots(self) -> tuple[GresSlot, ...] | None:

@@ -130,10 +130,10 @@ def test_a_job_starts_on_a_node_that_may_not_be_drained(story: Story) -> None:
 
 def test_one_that_was_opened_for_a_time_closes_by_itself(story: Story) -> None:
     job = story.start()
-    assert command(story, "breaker open --for 8 maintenance").rc == 0
+    assert command(story, "breaker open --for 25 maintenance").rc == 0
     fail_on_its_node(story, job)
     wait_stopped(story, job)
-    story.cluster.wait(lambda: command(story, "breaker status").rc == 0, 30, "the end of its time")
+    story.cluster.wait(lambda: command(story, "breaker status").rc == 0, 60, "the end of its time")
     assert command(story, "reconcile").rc == 0
     story.wait_running(job, restarts=1)
     log = story.cluster.read(CONTROLLER, HOOK_LOG)

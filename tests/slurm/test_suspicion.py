@@ -44,9 +44,7 @@ def test_a_job_with_idle_gpus_and_a_quiet_log_is_reported_and_runs_on(cluster: C
 
 def test_a_job_that_writes_is_not_suspected_beside_one_that_is(cluster: Cluster) -> None:
     story = site(cluster, "report")
-    talks = cluster.sbatch(
-        "while echo on; do read -rt 1 <> <(:); done", "--gres=gpu:1", "--comment=failover"
-    )
+    talks = cluster.sbatch("while echo on; do sleep 1; done", "--gres=gpu:1", "--comment=failover")
     cluster.wait(lambda: "RUNNING" in cluster.job_state(talks), 30, "a job that talks")
     hangs = story.start()
     wait_suspected(story, hangs)

@@ -205,6 +205,17 @@ def test_a_log_that_grows_or_that_nobody_knows_is_no_suspicion(scene: Scene, wri
     assert scene.told == []
 
 
+def test_gpus_that_were_idle_before_the_job_began_say_nothing_of_it(scene: Scene) -> None:
+    scene.look()
+    scene.look()
+    scene.slurm.clock = int(scene.clock)
+    scene.run()
+    scene.look(after=AFTER - 10)
+    assert scene.words == []
+    scene.look(after=AFTER / 2)
+    assert len(scene.words) == 1
+
+
 def test_a_job_that_is_not_flagged_is_not_looked_at(scene: Scene) -> None:
     scene.run("words")
     scene.look()
