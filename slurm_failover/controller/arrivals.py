@@ -14,6 +14,9 @@ from slurm_failover import files
 from slurm_failover.errors import RecordError
 from slurm_failover.lifecycle import expand
 
+AGAIN = ".again"
+"""Marks an entry whose turn began and did not end; serve.sh knows it too."""
+
 
 class Kind(StrEnum):
     """What happened to the attempt: the hook that Slurm calls for it."""
@@ -74,18 +77,31 @@ class Queue:
             return []
         whole = [name for name in names if not name.endswith(".new")]
         found = [self._read(name) for name in whole]
-        known = [arrival for arrival in found if arrival is not None]
-        return sorted(known, key=lambda arrival: (arrival.start, arrival.kind is Kind.END))
+        known = {arrival for arrival in found if arrival is not None}
+        return sorted(known, key=lambda one: (one.start, one.kind is Kind.END, one.job_id))
 
     def add(self, arrival: Arrival) -> None:
         """Hand in an arrival; the same one twice is one. hand_in.sh writes the same text."""
         wish = "" if arrival.option is None else f"={arrival.option}"
+        path = f"{self._folder}/{arrival.name}"
         files.make_folder(self._folder)
-        files.write_whole(f"{self._folder}/{arrival.name}", f"{arrival.nodes}\n{wish}\n")
+        files.write_whole(path, f"{arrival.nodes}\n{wish}\n")
+        files.remove(path + AGAIN)
+
+    def begin(self, arrival: Arrival) -> None:
+        """Its turn begins. One that dies in it gets one more, so that an entry which is its death
+        keeps the others back twice at most; reconcile finds the job all the same.
+        """
+        path = f"{self._folder}/{arrival.name}"
+        try:
+            os.rename(path, path + AGAIN)  # noqa: PTH104 - no pathlib on a hook's path
+        except FileNotFoundError:
+            files.remove(path + AGAIN)
 
     def remove(self, arrival: Arrival) -> None:
         """Take an entry away; it may be gone already, or never have been there."""
-        files.remove(f"{self._folder}/{arrival.name}")
+        for path in (arrival.name, arrival.name + AGAIN):
+            files.remove(f"{self._folder}/{path}")
 
     def _read(self, name: str) -> Arrival | None:
         """An entry: the attempt's nodes, and after ``=`` what the option says, if it was used."""
@@ -96,7 +112,7 @@ class Queue:
                 return None
             nodes, _, option = text.removesuffix("\n").partition("\n")
             expand(nodes)
-            kind, job_id, start = name.split(".")
+            kind, job_id, start = name.removesuffix(AGAIN).split(".")
             wish = option[1:] if option.startswith("=") else None
             return Arrival(Kind(kind), job_id, float(start), nodes, wish)
         except (ValueError, RecordError):

@@ -51,7 +51,12 @@ class Server:
         for arrival in arrivals:
             if time.monotonic() > deadline:
                 return
-            self._attend(arrival, jobs.get(arrival.job_id), nodes)
+            queue.begin(arrival)
+            try:
+                self._attend(arrival, jobs.get(arrival.job_id), nodes)
+            except SlurmUnavailable:
+                queue.add(arrival)
+                raise
             queue.remove(arrival)
 
     def _ask_jobs(self, arrivals: Iterable[Arrival]) -> dict[str, JobFacts]:

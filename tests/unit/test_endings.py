@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Any
 
 import pytest
 from fake_slurmctld import ADMIN_HOLD, USER_HOLD, FakeSlurm
@@ -13,7 +14,7 @@ from slurm_failover.controller.notes import Note, Notes
 from slurm_failover.controller.serving import Server
 from slurm_failover.errors import SlurmError, SlurmUnavailable
 from slurm_failover.evidence import write_evidence
-from slurm_failover.model import Evidence, JobCause, Limits
+from slurm_failover.model import Evidence, JobCause, JobFacts, Limits
 from slurm_failover.policy import Ending
 from slurm_failover.record import Record, State, Step, read_record, write_record
 
@@ -328,9 +329,35 @@ def test_what_slurm_could_not_be_asked_about_stays_in_the_queue(
         silent.setattr(scene.slurm, "requeue_and_hold", be_silent)
         with pytest.raises(SlurmUnavailable):
             scene.end(label)
+        for _ in range(3):
+            with pytest.raises(SlurmUnavailable):
+                scene.serve()
     assert [arrival.job_id for arrival in scene.queue.read()] == [label]
     assert scene.end(label)
     assert scene.record(label).step is Step.HELD
+
+
+def test_an_entry_that_kills_its_server_keeps_the_others_back_twice_at_most(
+    scene: Scene, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    jobs = [scene.slurm.peek(scene.run()) for _ in range(2)]
+    for job in jobs:
+        scene.slurm.finish(job.label, code=3)
+    hold = serving.hold_end
+
+    def die(slurm: FakeSlurm, notes: Notes, limits: Limits, job: JobFacts, *rest: Any, **more: Any):
+        if job.label == jobs[0].label:
+            raise ZeroDivisionError("a bug")
+        hold(slurm, notes, limits, job, *rest, **more)
+
+    monkeypatch.setattr(serving, "hold_end", die)
+    ends = [Arrival(Kind.END, j.label, j.start, ",".join(j.nodes)) for j in jobs]
+    for arrivals in (ends, ()):
+        with pytest.raises(ZeroDivisionError):
+            scene.serve(*arrivals)
+    scene.serve()
+    assert [note.label for note in scene.notes.read()] == [jobs[1].label]
+    assert scene.queue.read() == []
 
 
 def test_a_turn_ends_in_time_and_leaves_the_rest_to_the_next(

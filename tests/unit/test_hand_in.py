@@ -125,6 +125,23 @@ def test_an_arrival_comes_back_as_it_was_added_and_twice_is_once(installed: Inst
     assert installed.queue.read() == []
 
 
+def test_a_hook_whose_server_died_in_the_middle_is_served_by_its_own(installed: Installed) -> None:
+    arrival = Arrival(Kind.END, "7", 12.0, "")
+    installed.queue.add(arrival)
+    installed.queue.remove(arrival)
+    with files.locked(installed.queue.lock, 0):
+        hook = installed.start(
+            "epilog_slurmctld", SPANK_FAILOVER="2", SLURM_JOB_START_TIME="12", SERVES="all"
+        )
+        deadline = time.monotonic() + 60
+        while not installed.queue.read():
+            assert time.monotonic() < deadline, "the hook did not hand in"
+            os.sched_yield()
+        installed.queue.begin(arrival)
+    assert hook.wait(60) == 0
+    assert installed.calls() == ["epilog_slurmctld"]
+
+
 def test_an_entry_that_is_none_is_taken_away(installed: Installed) -> None:
     installed.queue.add(Arrival(Kind.END, "7", 12.0, "n1"))
     folder = installed.home / "state" / "controller" / "queue"
