@@ -64,12 +64,7 @@ def look_at_log(sources: SourceSettings, after: int = -1) -> Look:
         raise SourceUnreadable("the kernel's boot id can not be read, so no record can be dated")
     lives = bool(ask_watcher(caught.FOLDER))
     held = caught.read_caught(caught.FOLDER, boot)
-    if held is None:
-        glance = _glance(sources, after)
-    elif lives:
-        glance = _glance_beside(sources, after, held.position)
-    else:
-        glance = _glance(sources, after)
+    glance = _glance_beside(sources, after, held, lives) if held else _glance(sources, after)
     last = max(glance.last, held.position if held else -1)
     return Look(_joined(glance, held, after), last, boot, kmsg.boot_time())
 
@@ -98,16 +93,30 @@ def _glance_at_journal(
     return kmsg.pick(read_journal(sources.journalctl), anchors, after)
 
 
-def _glance_beside(sources: SourceSettings, after: int, position: int) -> kmsg.Glance:
-    """What a log that can be read again holds up to ``position``, where the watcher stands."""
+def _glance_beside(
+    sources: SourceSettings, after: int, held: caught.Caught, lives: bool
+) -> kmsg.Glance:
+    """What the log holds beside what a watcher has caught, and if that one ``lives``, up to where
+    it stands. A pipe's records are the watcher's alone, and the journal is slow.
+    """
+    nothing = kmsg.Glance([], held.position)
+    if _is_pipe(sources.kmsg):
+        return nothing
+    if not lives:
+        return _glance(sources, after)
+    if not os.access(sources.kmsg, os.R_OK):
+        return nothing
+    found = _glance(sources, after).suspicious
+    return nothing._replace(
+        suspicious=[raw for raw in found if kmsg.sequence(raw) <= held.position]
+    )
+
+
+def _is_pipe(path: str) -> bool:
     try:
-        mode = os.stat(sources.kmsg).st_mode  # noqa: PTH116 - no pathlib on a hook's path
-        if not (stat.S_ISREG(mode) or stat.S_ISCHR(mode)):
-            return kmsg.Glance([], position)
-        found = _glance(sources, after).suspicious
-    except (OSError, SourceUnreadable):
-        return kmsg.Glance([], position)
-    return kmsg.Glance([raw for raw in found if kmsg.sequence(raw) <= position], position)
+        return stat.S_ISFIFO(os.stat(path).st_mode)  # noqa: PTH116 - no pathlib on a hook's path
+    except OSError:
+        return False
 
 
 def _joined(glance: kmsg.Glance, held: caught.Caught | None, after: int) -> tuple[bytes, ...]:

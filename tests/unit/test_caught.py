@@ -121,6 +121,20 @@ def test_a_look_without_a_live_watcher_goes_to_the_end_of_the_log(
     assert look.last == 8
 
 
+def test_no_hook_takes_a_record_out_of_the_watchers_pipe(
+    plain: Node,  # noqa: F811
+    watch: Path,
+) -> None:
+    plain.log.unlink()
+    os.mkfifo(plain.log)
+    write_caught(str(watch), Caught(boot_of(plain), 7, ()))
+    pipe = os.open(plain.log, os.O_RDWR | os.O_NONBLOCK)
+    os.write(pipe, record(8, LOST))
+    assert not plain.checks().check_health()
+    assert b"Xid" in os.read(pipe, 4096)
+    os.close(pipe)
+
+
 def test_a_record_that_was_judged_is_not_judged_again_for_standing_in_both(
     plain: Node,  # noqa: F811
     alive: Path,
