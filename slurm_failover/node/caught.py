@@ -15,6 +15,9 @@ from slurm_failover.sources import kmsg
 
 FOLDER = "/run/slurm-failover/watch"
 """The watcher's folder, which only root may enter; ask_watcher.sh knows it too."""
+WATCHER = "watcher"
+"""The name under which the ledger notes whether the watcher answers."""
+MUTE = "the watcher: it was started and does not answer, so the hooks do its work"
 _NAME = "caught"
 
 

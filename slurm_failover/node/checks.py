@@ -9,16 +9,17 @@ from __future__ import annotations
 
 import os
 import time
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING
 
 from slurm_failover import files
 from slurm_failover.errors import FailoverError
-from slurm_failover.node import caught, gpu_events, stops
+from slurm_failover.node import stops
+from slurm_failover.node.due import Sources, gpu_news, watcher_news
 from slurm_failover.node.ledger import Ledger, read_ledger, write_ledger
 from slurm_failover.node.look import Look, look_at_log
 from slurm_failover.sources import kmsg
-from slurm_failover.sources.presence import NO_DRIVER, nvml_may_answer
+from slurm_failover.sources.presence import nvml_may_answer
 
 if TYPE_CHECKING:
     from slurm_failover.model import NodeFacts
@@ -41,13 +42,14 @@ class NodeChecks:
         self._settings = settings
         self._say = say
         self._folder = f"{settings.state.directory}/node"
+        self._sources = Sources(settings, self._folder)
         self.node = environment.get("SLURMD_NODENAME") or os.uname().nodename.split(".")[0]
 
     def check_job_end(self) -> bool:
         """Epilog: the last look over a job's window."""
         ledger = self.read_ledger()
         log = look_at_log(self._settings.sources)
-        readings = [*self._read_events(ledger), *self._read_gpus(ledger)]
+        readings = [*gpu_news(ledger), *self._sources.gpus(ledger)]
         cursor = ledger.cursor if ledger.boot == log.boot else -1
         ended = self._read_ended() if log.records or ledger.events or readings else None
         told = ended is not None and ended.has_news(log, ledger)
@@ -61,12 +63,8 @@ class NodeChecks:
         self._take_up_ends()
         ledger = self.read_ledger()
         log = self._look_on(ledger)
-        readings = [
-            *self._read_events(ledger),
-            *self._read_watcher(ledger),
-            *self._read_gpus(ledger),
-            *self._read_machine(ledger),
-        ]
+        news = [*gpu_news(ledger), *watcher_news(ledger)]
+        readings = [*news, *self._sources.all(ledger)]
         if self._is_quiet(ledger, log, readings) and not ledger.open:
             return False
         from slurm_failover.node.remember import is_count_due
@@ -89,8 +87,8 @@ class NodeChecks:
         ledger = self.read_ledger()
         log = self._look_on(ledger)
         is_named = ledger.devices and ledger.boot == log.boot
-        gpus = () if is_named else self._read_gpus(ledger)
-        readings = [*self._read_events(ledger), *gpus]
+        gpus = () if is_named else self._sources.gpus(ledger)
+        readings = [*gpu_news(ledger), *gpus]
         if self._is_quiet(ledger, log, readings):
             return False
         return self._attend(log, readings).verdict
@@ -100,7 +98,7 @@ class NodeChecks:
         starting = int(self._environment["SLURM_JOB_ID"])
         ledger = self.read_ledger()
         log = self._look_on(ledger)
-        readings = list(self._read_gpus(ledger))
+        readings = list(self._sources.gpus(ledger))
         verdict = not self._is_quiet(ledger, log, readings) and (
             self._attend(log, readings, starting=starting).verdict
         )
@@ -120,7 +118,7 @@ class NodeChecks:
         sentence; empty if nothing does. Raises SlurmError.
         """
         ledger = self.read_ledger()
-        readings = [*self._read_gpus(ledger), *self._read_machine(ledger, now=True)]
+        readings = list(self._sources.all(ledger, now=True))
         outcome = self._attend(self._look_on(ledger), readings, counts=True)
         if outcome.ledger is None:
             return outcome.standing or "another look at this node has not ended in time"
@@ -257,51 +255,6 @@ class NodeChecks:
         """A look at the kernel's log behind what was judged in this boot."""
         same_boot = ledger.boot == kmsg.boot_id(self._settings.sources.proc)
         return look_at_log(self._settings.sources, ledger.cursor if same_boot else -1)
-
-    def _read_gpus(self, ledger: Ledger) -> Iterator[Reading]:
-        """A look through NVML; none where there is no driver and that was said before."""
-        if not self._settings.sources.nvml:
-            return
-        if nvml_may_answer(self._settings.sources.proc):
-            from slurm_failover.node.readings import read_gpus
-
-            files.make_folder(self._folder)
-            yield read_gpus(self._settings, f"{self._folder}/nvml.lock")
-        elif ledger.note("nvml").unseen != NO_DRIVER:
-            from slurm_failover.node.readings import no_gpus
-
-            yield no_gpus()
-
-    @staticmethod
-    def _read_events(ledger: Ledger) -> Iterator[Reading]:
-        """NVML's events that a watcher has heard since they were last judged."""
-        xids = gpu_events.read_xids(caught.FOLDER, ledger.note(gpu_events.SOURCE).time)
-        if xids:
-            from slurm_failover.node.readings import read_gpu_events
-
-            yield read_gpu_events(xids)
-
-    @staticmethod
-    def _read_watcher(ledger: Ledger) -> Iterator[Reading]:
-        """Whether the watcher that was started in this boot answers, if that is news."""
-        from slurm_failover.node.ask import ask_watcher
-        from slurm_failover.node.readings import MUTE, WATCHER, read_watcher
-
-        mute = caught.is_watched(caught.FOLDER) and not ask_watcher(caught.FOLDER)
-        unseen = MUTE if mute else ""
-        if unseen != ledger.note(WATCHER).unseen:
-            yield read_watcher(unseen)
-
-    def _read_machine(self, ledger: Ledger, *, now: bool = False) -> Iterator[Reading]:
-        """Looks at the machine around the GPUs: sysfs at every health check, the BMC seldom."""
-        from slurm_failover.node.readings import BMC, read_machine_around, read_management
-
-        sources = self._settings.sources
-        if sources.sysfs:
-            yield read_machine_around(self._settings)
-        since = abs(time.time() - ledger.note(BMC).time)
-        if sources.ipmitool and (now or since >= sources.bmc_interval):
-            yield read_management(self._settings)
 
     def _read_ended(self) -> Ended | None:
         """The job that ends, if it is flagged."""

@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from slurm_failover.health.memory import Memory
+from slurm_failover.node.caught import WATCHER
 from slurm_failover.node.gpu_events import SOURCE, XidEvent, judge_xids
 from slurm_failover.sources.presence import NO_DRIVER
 
@@ -25,8 +26,7 @@ if TYPE_CHECKING:
 
     Rules = Callable[[], Catalogue]
 
-NVML, SYSFS, BMC, WATCHER = "nvml", "sysfs", "bmc", "watcher"
-MUTE = "the watcher: it was started and does not answer, so the hooks do its work"
+NVML, SYSFS, BMC = "nvml", "sysfs", "bmc"
 SYSFS_TIMEOUT = 5.0
 BMC_TIMEOUT = 12.0
 """Seconds. With NVML's own they fit into the 45 s that prolog/healthcheck.sh allows."""

@@ -212,7 +212,7 @@ def test_a_kernel_record_is_judged_while_nvml_hangs(node: GpuNode) -> None:
 def test_a_node_without_nvml_says_so_once_in_all_its_hooks(
     node: GpuNode, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("slurm_failover.node.checks.nvml_may_answer", lambda _: False)
+    monkeypatch.setattr("slurm_failover.node.due.nvml_may_answer", lambda _: False)
     label = node.run_job()
     for _ in range(2):
         assert not node.checks().check_job_start()
