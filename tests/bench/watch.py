@@ -33,7 +33,7 @@ exec sleep 600
 """
 STEPS = {
     "drained": (r"update_node: node {node} reason set to: slurm-failover", 1.0),
-    "pending": (r"_job_requeue\w*:.*JobId={job}\b|Requeuing JobId={job}\b", 2.0),
+    "pending": (r"_job_requeue_op: JobId={job} state", 2.0),
     "running": ("", 4.0),
 }
 """What follows from a fault: how slurmctld's log tells it, and the limit of its p95 in seconds."""
@@ -105,7 +105,8 @@ def measure_faults(image: str, faults: int) -> dict[str, list[float]]:
 
 
 PREPARE = (
-    "sed -i 's/^HealthCheckInterval=.*/HealthCheckInterval=3600/' /etc/slurm/slurm.conf && "
+    "sed -i 's/^HealthCheckInterval=.*/HealthCheckInterval=3600/; "
+    "s/^SlurmctldDebug=.*/SlurmctldDebug=debug/' /etc/slurm/slurm.conf && "
     "printf '[breaker]\\nenabled = false\\npace = 0\\n' >>/etc/slurm-failover/settings.toml && "
     "{ [ $(hostname) != ctl ] || scontrol reconfigure; }"
 )
@@ -140,7 +141,7 @@ def fault_time(cluster: Cluster, node: str) -> float:
 
 def told(cluster: Cluster, pattern: str, after: float) -> float:
     """When slurmctld's log first told something after a moment, in seconds since the epoch."""
-    for line in cluster.check(CONTROLLER, ["tail", "-n", "300", LOG]).splitlines():
+    for line in cluster.check(CONTROLLER, ["tail", "-n", "2000", LOG]).splitlines():
         stamp = re.match(r"\[([^]]+)\]", line)
         if stamp and re.search(pattern, line):
             # slurmctld stamps whole milliseconds in the container's zone, which is UTC.
