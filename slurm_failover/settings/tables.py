@@ -204,9 +204,9 @@ class WatchSettings:
         "before a GPU is reset or the driver replaced.",
     )
     interval: int = setting(
-        120,
-        "Seconds between two looks at what never reaches the kernel's log: NVML, sysfs and, at its "
-        "own cadence, the BMC.",
+        300,
+        "Seconds between two looks at what neither the kernel's log nor NVML's events tell: NVML, "
+        "sysfs and, at its own cadence, the BMC. A look takes about 0.2 s of one core.",
         at_least=5,
         at_most=3600,
     )

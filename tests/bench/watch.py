@@ -47,7 +47,7 @@ def main() -> None:
     """Run all parts and print their tables; ends with 1 where something does not hold."""
     options = argparse.ArgumentParser(description=__doc__)
     options.add_argument("--faults", type=int, default=50)
-    options.add_argument("--idle", type=int, default=240, help="seconds of idleness to measure")
+    options.add_argument("--idle", type=int, default=300, help="seconds of idleness to measure")
     given = options.parse_args()
     build = [sys.executable, ROOT / "docker" / "image.py"]
     image = subprocess.run(build, stdout=subprocess.PIPE, text=True, check=True).stdout.strip()
