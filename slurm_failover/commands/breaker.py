@@ -81,10 +81,11 @@ def open_by_hand(settings: Settings, reason: tuple[str, ...], seconds: int | Non
 @command.command("close")
 @click.pass_obj
 def close(settings: Settings) -> None:
-    """Let drains and failovers go on: what was noted until now counts no more.
+    """Let drains and failovers go on.
 
-    Nodes whose drain waits are drained at their next health check, if the fault still stands; jobs
-    that wait for a decision are decided at once. Run as root or SlurmUser.
+    What was noted until now counts no more. Nodes whose drain waits are drained at their next
+    health check, if the fault still stands; jobs that wait for a decision are decided at once. Run
+    as root or SlurmUser.
     """
     breaker = _say_word(settings, Word(CLOSED, time.time(), _person()))
     click.echo("The circuit breaker is closed.")
