@@ -46,13 +46,13 @@ class Decider:
         placement: Placement,
         wait_for_nodes: float,
         say: Say,
-        catch_up: Callable[[], bool] = lambda: False,
+        catch_up: Callable[[bool], bool] = lambda _: False,
         is_standby: Callable[[], bool] = lambda: False,
         guard: Callable[[JobFacts], str] = lambda _: "",
         imagine: Callable[[JobFacts, Record], JobFacts] = show_as_it_is,
         report: Report = report_to_nobody,
     ) -> None:
-        """``catch_up`` serves what hooks left behind and says whether anything is left;
+        """``catch_up`` serves what hooks left behind, if it may, and says whether anything is left;
         ``is_standby`` says whether another controller acts now, so that this one must not.
         ``guard`` says why a job may not be moved now, if so; ``imagine`` shows a job as it would be
         had we acted, where we only observe.
@@ -77,12 +77,12 @@ class Decider:
         whoever leaves one before that finds the lock taken, and need not start another.
         """
         unfinished = True
-        while unfinished and self._is_anything_left():
+        while unfinished and self._is_anything_left(look_only=True):
             with files.locked(self._notes.lock("decider"), 0) as alone:
                 unfinished = alone and self._serve(pause)
 
-    def _is_anything_left(self) -> bool:
-        left = self._catch_up()
+    def _is_anything_left(self, *, look_only: bool = False) -> bool:
+        left = self._catch_up(not look_only)
         return left or bool(self._notes.read())
 
     def _serve(self, pause: Callable[[float], None]) -> bool:

@@ -144,9 +144,11 @@ def _guard(slurm: Slurm, settings: Settings, say: Say) -> Guard:
     )
 
 
-def _catch_up(server: Server, queue: Queue, say: Say) -> bool:
-    """Serve what hooks had to leave behind; whether anything is left. A live hook goes first."""
-    if queue.read():
+def _catch_up(server: Server, queue: Queue, say: Say, may_serve: bool) -> bool:
+    """Serve what hooks had to leave behind, if it may; whether anything is left. A live hook goes
+    first.
+    """
+    if may_serve and queue.read():
         with files.locked(queue.lock, 0) as in_turn:
             if in_turn:
                 _serve(server, queue, say)
