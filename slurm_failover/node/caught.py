@@ -18,6 +18,8 @@ FOLDER = "/run/slurm-failover/watch"
 WATCHER = "watcher"
 """The name under which the ledger notes whether the watcher answers."""
 MUTE = "the watcher: it was started and does not answer, so the hooks do its work"
+EVENTS = "events"
+"""The file of NVML's events: see gpu_events.py."""
 _NAME = "caught"
 
 
@@ -54,3 +56,8 @@ def read_caught(folder: str, boot: str) -> Caught | None:
 def is_watched(folder: str) -> bool:
     """Whether a watcher was started here in this boot and was not stopped in order."""
     return os.path.exists(f"{folder}/ask")  # noqa: PTH110 - no pathlib on a hook's path
+
+
+def hears_events(folder: str) -> bool:
+    """Whether NVML told this node's watcher of an Xid in this boot."""
+    return os.path.exists(f"{folder}/{EVENTS}")  # noqa: PTH110 - no pathlib on a hook's path

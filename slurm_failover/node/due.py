@@ -10,7 +10,7 @@ from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
 from slurm_failover import files
-from slurm_failover.node import caught, gpu_events
+from slurm_failover.node import caught
 from slurm_failover.node.ask import ask_watcher
 from slurm_failover.sources.presence import NO_DRIVER, nvml_may_answer
 
@@ -60,6 +60,10 @@ class Sources:
 
 def gpu_news(ledger: Ledger) -> Iterator[Reading]:
     """NVML's events that a watcher has heard since they were last judged."""
+    if not caught.hears_events(caught.FOLDER):
+        return
+    from slurm_failover.node import gpu_events
+
     xids = gpu_events.read_xids(caught.FOLDER, ledger.note(gpu_events.SOURCE).time)
     if xids:
         from slurm_failover.node.readings import read_gpu_events

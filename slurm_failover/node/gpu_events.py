@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from slurm_failover import files
+from slurm_failover.node.caught import EVENTS
 
 if TYPE_CHECKING:
     from slurm_failover.catalogue import Catalogue
@@ -21,7 +22,6 @@ SOURCE = "nvml-events"
 KEEP = 64
 SAME_XID = 60.0
 """Seconds between a record of the kernel and NVML's event of the same Xid on the same GPU."""
-_NAME = "events"
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,13 +48,13 @@ def read_heard(part: dict[str, Any]) -> XidEvent | None:
 def write_xids(folder: str, xids: Iterable[XidEvent]) -> None:
     """Replace the file by the newest of ``xids``."""
     rows = [[xid.time, xid.pci, xid.xid, xid.gpu_instance] for xid in xids]
-    files.write_whole(f"{folder}/{_NAME}", json.dumps(rows[-KEEP:]) + "\n")
+    files.write_whole(f"{folder}/{EVENTS}", json.dumps(rows[-KEEP:]) + "\n")
 
 
 def read_xids(folder: str, after: float = 0.0) -> list[XidEvent]:
     """The Xids after ``after``, in seconds since the epoch; none where the file is damaged."""
     try:
-        text = files.read_whole(f"{folder}/{_NAME}")
+        text = files.read_whole(f"{folder}/{EVENTS}")
         return [xid for row in json.loads(text or "[]") if (xid := XidEvent(*row)).time > after]
     except (OSError, ValueError, TypeError):
         return []
