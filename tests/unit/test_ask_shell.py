@@ -141,7 +141,7 @@ def test_a_flagged_job_that_ended_well_is_vouched_for_since_its_start(site: Site
         {"SLURM_JOB_COMMENT": "", "SPANK_FAILOVER": "2", "SLURM_JOB_EXIT_CODE": "256"},
         {"SLURM_JOB_COMMENT": "", "SPANK_FAILOVER": "", "SLURM_JOB_EXIT_CODE": "256"},
     ],
-    ids=str,
+    ids=range(8),
 )
 def test_a_flagged_job_that_did_not_surely_end_well_is_looked_at_in_full(
     site: Site, change: dict[str, str]
