@@ -224,14 +224,15 @@ class Attendant:
             return None, False
         running = self._share_out(blame, jobs, occasion) if fault else []
         facts, waits = self._facts, False
-        if fault is not None:
-            facts, waits = self._ask(fault, _hit(running, jobs, ending))
-            fault, running = (None, []) if waits else (fault, running)
-            if fault is None and ending is None:
-                return None, True
         limits = read_limits(self._settings)
         checkpoint = self._settings.checkpoint
         responder = Responder(self._connect(), self._node, self._say, limits, checkpoint)
+        if fault is not None:
+            word = responder.word_on(facts, ending)
+            facts, waits = self._ask(fault, _hit(running, jobs, ending), word)
+            fault, running = (None, []) if waits else (fault, running)
+            if fault is None and ending is None:
+                return None, True
         response = responder.respond(facts, fault, running, ending)
         if fault is None:
             return None, waits
@@ -241,14 +242,16 @@ class Attendant:
         )
         return judged, waits
 
-    def _ask(self, fault: Judgement, hit: list[JobFacts]) -> tuple[NodeFacts, bool]:
-        """Ask the circuit breaker: the node's facts, and whether the drain has to wait."""
+    def _ask(self, fault: Judgement, hit: list[JobFacts], word: str) -> tuple[NodeFacts, bool]:
+        """Ask the circuit breaker: the node's facts, and whether the drain has to wait. ``word`` is
+        the node's Extra as it shall be; without it a job would be denied where no answer comes.
+        """
         from slurm_failover.node.account import account_wait
         from slurm_failover.node.breaker import Gate, note_fault
 
         gate = Gate(self._connect(), self._node, self._settings.breaker)
         note = note_fault(self._node, fault, hit, self._settings.sources.sysfs)
-        answer = gate.ask(self._facts, note)
+        answer = gate.ask(self._facts, note, word)
         if answer.waits:
             self._say(f"no drain and no requeue yet, {answer.waits}: {fault.because}")
             account_wait(self._settings, note, answer, self._say)

@@ -61,12 +61,16 @@ class Gate:
         self._site = site
         self._pause = pause
 
-    def ask(self, facts: NodeFacts, new: FaultNote) -> Answer:
-        """May this node drain, and stop jobs, for a fault? Raises SlurmError."""
+    def ask(self, facts: NodeFacts, new: FaultNote, extra: str | None = None) -> Answer:
+        """May this node drain, and stop jobs, for a fault? Raises SlurmError.
+
+        ``extra`` is what the node's Extra shall say beside the note, if not what it says already:
+        that is known whatever the answer, even where none comes.
+        """
         before = read_notes(self._node, facts.extra)
         notes = add_note(before, replace(new, waits=True), self._site.window)
         own = next(note for note in notes if note.code == new.code and note.waits)
-        noted = write_notes(facts.extra, notes, new.time)
+        noted = write_notes(facts.extra if extra is None else extra, notes, new.time)
         if noted != facts.extra:
             self._slurm.update_node(self._node, NodeChange(extra=noted))
         facts = replace(facts, extra=noted)

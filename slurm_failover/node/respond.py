@@ -106,6 +106,11 @@ class Responder:
         ours = is_in_service(facts) or facts.reason == reason
         return Response(tuple(job.job_id for job, _ in hit), reason if ours else "")
 
+    def word_on(self, facts: NodeFacts, ending: EndingJob | None) -> str:
+        """The node's Extra with word on the ``ending`` job, to be written before anything else."""
+        entries = [self._entry(ending, ending.judgement, False)] if ending is not None else []
+        return write_evidence(facts.extra, self._node, entries, time.time())
+
     def _say_doubts(self, running: Sequence[tuple[JobFacts, Share]]) -> None:
         for job, share in running:
             if share.doubt:

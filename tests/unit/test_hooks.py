@@ -15,6 +15,9 @@ import pytest
 from fake_slurmctld import FakeSlurm
 
 from slurm_failover import hooks
+from slurm_failover.errors import SlurmUnavailable
+from slurm_failover.evidence import read_evidence
+from slurm_failover.model import JobCause, NodeFacts
 from slurm_failover.node.checks import NodeChecks
 from slurm_failover.settings import file as settings_file
 from slurm_failover.settings.tables import Settings
@@ -112,6 +115,31 @@ def test_a_new_hardware_fault_is_a_verdict_and_the_same_one_is_not(
     assert hooks.main([name]) == hooks.VERDICT
     assert slurm.peek_node("n1").reason.startswith("slurm-failover: ")
     assert hooks.main([name]) == 0
+
+
+def test_word_on_the_job_that_ends_is_left_before_slurm_falls_silent(
+    site: Site, slurm: FakeSlurm, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    start = time.time() - 60
+    for name, value in (
+        ("SLURM_JOB_COMMENT", "failover"),
+        ("SLURM_JOB_NODELIST", "n1"),
+        ("SLURM_JOB_START_TIME", f"{start:.0f}"),
+        ("SLURM_JOB_EXIT_CODE", "256"),
+    ):
+        monkeypatch.setenv(name, value)
+    site.record("NVRM: Xid (PCI:0000:3b:00): 79, pid=42, GPU has fallen off the bus.")
+    ask = slurm.nodes
+
+    def ask_for_one(names: str = "") -> list[NodeFacts]:
+        if not names:
+            raise SlurmUnavailable("Socket timed out")
+        return ask(names)
+
+    monkeypatch.setattr(slurm, "nodes", ask_for_one)
+    assert hooks.main(["epilog"]) == hooks.VERDICT
+    (word,) = read_evidence("n1", slurm.peek_node("n1").extra)
+    assert (word.job_id, word.cause) == (100, JobCause.HARDWARE)
 
 
 def test_an_application_fault_is_no_verdict(site: Site, slurm: FakeSlurm) -> None:
