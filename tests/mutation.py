@@ -36,7 +36,6 @@ TESTS = (
     "tests/unit/test_outcomes.py",
     "tests/unit/test_replay.py",
     "tests/unit/test_storms.py",
-    "tests/properties/test_classify_properties.py",
     "tests/properties/test_codec_properties.py",
 )
 EXPLAINED = Path(__file__).with_name("mutation.toml")
