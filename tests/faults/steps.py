@@ -61,6 +61,10 @@ class Steps:
             fail(kind)
         return answer
 
+    def count_met(self) -> int:
+        """How many troubles have come so far."""
+        return sum("  <-- " in line for line in self.done)
+
     def met(self, kind: str) -> bool:
         """Whether the story came as far as a trouble of this kind."""
         return any(line.endswith(f"<-- {kind}") for line in self.done)
