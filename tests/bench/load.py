@@ -10,6 +10,7 @@ import sys
 import threading
 import time
 from dataclasses import dataclass, field
+from itertools import groupby
 from pathlib import Path
 from typing import Any
 
@@ -39,6 +40,7 @@ SLURMS_OWN = {
 }
 """What slurmd sends for every job, flagged or not, and the bench's own question."""
 LOG = "/var/log/slurm/slurmctld.log"
+DECIDED = re.compile(r"slurm-failover\[(\d+)\] decide: job \S+: (?:deny|failover|exceed)")
 HANDLED = re.compile(r"\b(_?_?slurm_rpc_\w+).*?usec=(\d+)")
 IN_TIME, MEMORY, PER_DENIED, PER_MOVED, LONGEST_RPC = 60.0, 512.0, 8.0, 12.0, 1.0
 """What must hold: seconds, MiB, requests, requests, seconds."""
@@ -57,6 +59,7 @@ class Wave:
     seconds: float = 0.0
     requests: dict[str, int] = field(default_factory=dict)
     slowest: tuple[float, str] = (0.0, "")
+    deciders: list[str] = field(default_factory=list)
     wrong: list[str] = field(default_factory=list)
 
     @property
@@ -112,7 +115,7 @@ class Bench:
         farm.inject_all(faulty, LOST)
         say(f"{wave.name}: all run; now they end")
         farm.check(CONTROLLER, ["sdiag", "--reset"])
-        told = int(farm.check(CONTROLLER, f"wc -c <{LOG}"))
+        told, said = (int(farm.check(CONTROLLER, f"wc -c <{log}")) for log in (LOG, HOOK_LOG))
         watcher = Watcher(farm)
         released = time.time()
         farm.check(CONTROLLER, ["pkill", "-f", "[s]leep" + GATE.removeprefix("sleep")])
@@ -120,6 +123,7 @@ class Bench:
         wave.seconds = wave.peak["ended"] - released
         wave.requests = self._count_requests()
         wave.slowest = self._find_slowest(told)
+        wave.deciders = self._find_deciders(said)
         wave.wrong = find_wrong([job for job in farm.jobs() if job["job_id"] in set(jobs)], wave)
         if wave.wrong:
             say(farm.check(CONTROLLER, f"tail -n 40 {HOOK_LOG}"))
@@ -136,6 +140,11 @@ class Bench:
         lines = self._farm.check(CONTROLLER, f"tail -c +{since} {LOG} | grep usec= || :")
         found = [(int(usec) / 1e6, name) for name, usec in HANDLED.findall(lines)]
         return max(found, default=(0.0, "none"))
+
+    def _find_deciders(self, since: int) -> list[str]:
+        """Who decided, in the order of the decisions: each once where no two did so at once."""
+        lines = self._farm.check(CONTROLLER, f"tail -c +{since} {HOOK_LOG}")
+        return [number for number, _ in groupby(DECIDED.findall(lines))]
 
 
 class Watcher:
@@ -208,7 +217,7 @@ def _line(wave: Wave) -> str:
     peak = wave.peak
     return (
         f"{wave.name:26}{wave.denied + wave.moved:6}{wave.seconds:11.1f} s"
-        f"{peak['processes']:7.0f}{peak['interpreters']:8.0f}{peak['deciders']:10.0f}"
+        f"{peak['processes']:7.0f}{peak['interpreters']:8.0f}{len(set(wave.deciders)):10}"
         f"{peak['pss_mib']:9.0f}{peak['rss_mib']:9.0f}{wave.ours:10}{wave.slowest[0]:8.3f} s"
     )
 
@@ -219,7 +228,7 @@ def _judge(wave: Wave) -> list[str]:
     found = {
         f"{wave.seconds:.0f} s until all are decided": wave.seconds > IN_TIME,
         f"{wave.peak['pss_mib']:.0f} MiB": wave.peak["pss_mib"] > MEMORY,
-        f"{wave.peak['deciders']:.0f} deciders": wave.peak["deciders"] > 1,
+        "two deciders at once": len(wave.deciders) != len(set(wave.deciders)),
         f"{name} took {seconds:.1f} s": seconds > LONGEST_RPC,
     }
     return [f"{wave.name}: {words}" for words, is_broken in found.items() if is_broken]

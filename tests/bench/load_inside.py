@@ -22,7 +22,6 @@ class Peak:
 
     processes: int = 0
     interpreters: int = 0
-    deciders: int = 0
     pss_mib: float = 0.0
     rss_mib: float = 0.0
     began: float = 0.0
@@ -50,8 +49,6 @@ def look(peak: Peak) -> bool:
     lines = [read(process / "cmdline").split(b"\0") for process in ours]
     peak.processes = max(peak.processes, len(ours))
     peak.interpreters = max(peak.interpreters, sum(w[0].endswith(b"/python3") for w in lines))
-    deciders = (p for p, words in zip(ours, lines, strict=True) if b"decide" in words)
-    peak.deciders = max(peak.deciders, sum(map(has_lock, deciders)))
     peak.pss_mib = max(peak.pss_mib, sum(memory(p, b"Pss:") for p in ours) / 1024)
     peak.rss_mib = max(peak.rss_mib, sum(memory(p, b"Rss:") for p in ours) / 1024)
     waiting = Path("/var/lib/slurm-failover/controller/waiting")
@@ -64,11 +61,6 @@ def is_ours(process: Path) -> bool:
     if not line or b"smaps_rollup" in line:  # that is this script
         return False
     return line.startswith(REQUESTS) or any(sign in line for sign in OURS)
-
-
-def has_lock(process: Path) -> bool:
-    """Whether a process holds a lock; a decider that finds another at work has none, and ends."""
-    return any(b"FLOCK" in read(file) for file in process.glob("fdinfo/*"))
 
 
 def memory(process: Path, field: bytes) -> int:

@@ -28,6 +28,10 @@ slurmd_log = ""
 [breaker]
 enabled = false
 pace = 0
+# A node of its own has a processor of its own, and its requests do not wait for one.
+[slurm]
+timeout = 60
+patience = 100
 [state]
 directory = "HOME/NODE"
 log = "/var/log/slurm/slurm-failover.log"
