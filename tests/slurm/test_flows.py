@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import pytest
-from cluster import CONTROLLER, NODES, Cluster
+from cluster import CONTROLLER, HOSTS, NODES, Cluster, each
 from story import DOUBLE_BIT, GATED, LOST, PAGE_FAULT, Story, write_gate
 
 pytestmark = pytest.mark.slurm
+
+SETTINGS = "/etc/slurm-failover/settings.toml"
 
 
 @pytest.fixture
@@ -97,6 +99,14 @@ def test_not_configured_the_job_fails_and_the_node_is_drained_all_the_same(story
     assert (view["display"], view["state"], view["retries"]) == ("Failed", None, 0)
 
 
+@pytest.fixture
+def tolerant_breaker(cluster: Cluster) -> None:
+    """A circuit breaker that lets all nodes of a cluster as small as this one be faulty."""
+    site = "\\n[breaker]\\nnodes = 4\\nattempts = 4\\n"
+    each(lambda host: cluster.check(host, f"printf '{site}' >>{SETTINGS}"), HOSTS)
+
+
+@pytest.mark.usefixtures("tolerant_breaker")
 def test_exceeded_the_fourth_hardware_fault_holds_the_job(story: Story) -> None:
     job = story.start()
     used = []
