@@ -17,3 +17,8 @@ def pytest_addoption(parser: pytest.Parser) -> None:
         choices=("auto", "scontrol"),
         help="auto: pyslurm where the live cluster has it; scontrol: it is taken away before",
     )
+    parser.addoption(
+        "--thorough",
+        action="store_true",
+        help="break things at every pair of steps, where a sample of the pairs is played otherwise",
+    )

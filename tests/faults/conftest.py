@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
+from typing import TypeVar
 
 import pytest
 
 HERE = Path(__file__).parent
+SAMPLE = 150
+T = TypeVar("T")
 sys.path.insert(0, str(HERE))
 
 
@@ -23,6 +26,13 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
 def played(record_property: Callable[[str, object], None]) -> Callable[[int], None]:
     """To be told how often a test has played its scenario; once where it is not told."""
     return lambda times: record_property("times", times)
+
+
+@pytest.fixture
+def sample(request: pytest.FixtureRequest) -> Callable[[Sequence[T]], Sequence[T]]:
+    """Some of many plays, from first to last; all of them with ``--thorough``."""
+    thorough = request.config.getoption("--thorough")
+    return lambda plays: plays if thorough else plays[:: 1 + len(plays) // SAMPLE]
 
 
 def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
