@@ -16,6 +16,7 @@ from story import Story
 pytestmark = pytest.mark.slurm
 
 WORDS = f"{SHARED}/pull-words"
+SAID = f"{SHARED}/launcher-words"
 PLUGSTACK = "/etc/slurm/plugstack.conf.d/stand-in.conf"
 STAND_IN = rf"""
 #include <slurm/spank.h>
@@ -61,8 +62,8 @@ FETCH = (
     "checksum for docker://r.example.com/nosuch: reading manifest latest: manifest unknown"
 )
 UNAVAILABLE = (
-    "Error: initializing source docker://r.example.com/busy:1: pinging container registry "
-    "r.example.com: received unexpected HTTP status: 503 Service Unavailable"
+    "Error: initializing source docker://r.example/busy:1: pinging container registry "
+    "r.example: received unexpected HTTP status: 503 Service Unavailable"
 )
 LAUNCHERS = {"apptainer": 255, "podman": 125}
 RUNS = {
@@ -87,7 +88,7 @@ def _launcher(_running_cluster: Cluster) -> Iterator[None]:
     cluster.check(CONTROLLER, ["bash", "-c", build, "", STAND_IN])
     each(lambda node: cluster.check(node, f"echo required {library} >{PLUGSTACK}"), NODES)
     for name, status in LAUNCHERS.items():
-        text = f'[ ! -e {WORDS} ] || {{ cat {WORDS} >&2; exit {status}; }}; shift 2; exec "$@"'
+        text = f'[ ! -e {SAID} ] || {{ cat {SAID} >&2; exit {status}; }}; shift 2; exec "$@"'
         put = ["bash", "-c", 'printf "#!/bin/sh\n%s\n" "$1" >$2; chmod 755 $2', "", text]
         each(
             lambda node, put=put, name=name: cluster.check(node, [*put, f"/usr/bin/{name}"]), HOSTS
@@ -106,9 +107,9 @@ def story(_launcher: None, cluster: Cluster) -> Iterator[Story]:
     """The live cluster with a container launcher, and short waits between tries."""
     setting = r"printf '\n[image]\nretries = 2\nfirst_wait = 2\nlongest_wait = 3\n'"
     cluster.check(CONTROLLER, f"{setting} >>/etc/slurm-failover/settings.toml")
-    cluster.check(CONTROLLER, f"rm -f {SHARED}/gate {WORDS}; mkfifo -m 666 {SHARED}/gate")
+    cluster.check(CONTROLLER, f"rm -f {SHARED}/gate {WORDS} {SAID}; mkfifo -m 666 {SHARED}/gate")
     yield Story(cluster)
-    cluster.check(CONTROLLER, f"rm -f {WORDS}")
+    cluster.check(CONTROLLER, f"rm -f {WORDS} {SAID}")
 
 
 def answer(story: Story, error: str) -> None:
@@ -118,7 +119,7 @@ def answer(story: Story, error: str) -> None:
 
 def say(story: Story, words: str) -> None:
     """What the stand-ins of apptainer and podman say, until that is taken back."""
-    story.cluster.check(CONTROLLER, ["bash", "-c", f'cat >{WORDS} <<<"$1"', "", words])
+    story.cluster.check(CONTROLLER, ["bash", "-c", f'cat >{SAID} <<<"$1"', "", words])
 
 
 def submit(story: Story, script: str = SCRIPT) -> int:
@@ -208,7 +209,7 @@ def test_an_image_that_podman_can_not_fetch_for_now_is_asked_for_again(story: St
     view = story.wait_shown(job, "Pending - imagepullbackoff")
     assert "next try in 2 s: " in view["because"]
     assert "503 Service Unavailable" in view["because"]
-    story.cluster.check(CONTROLLER, ["rm", WORDS])
+    story.cluster.check(CONTROLLER, ["rm", SAID])
     story.wait_running(job, restarts=1)
     assert (story.show(job)["display"], story.show(job)["retries"]) == ("Running", 0)
     assert story.cluster.job(job)["priority"]["number"] < 4294967293
@@ -225,7 +226,7 @@ MINE = f"{SHARED}/home/alice/apptainer"
 PROGRAMS = {
     "a program of the user's that is called like a launcher": f"srun {MINE} exec docker://x true",
     "a launcher within the batch script": f"{MINE} exec docker://x true",
-    "a program that Slurm starts": f"srun cat {WORDS} >&2; false",
+    "a program that Slurm starts": f"srun cat {SAID} >&2; false",
 }
 
 
