@@ -34,6 +34,9 @@ if TYPE_CHECKING:
     from slurm_failover.settings.tables import Settings
     from slurm_failover.slurm.client import Slurm
 
+OVERTAKEN = "another look came in between; look again"
+"""What stands against a look that began before the one that is in the ledger: it may be old."""
+
 
 @dataclass(frozen=True, slots=True)
 class Ended:
@@ -98,7 +101,7 @@ class Attendant:
         outcome = self._judge(old, log, readings, occasion)
         if outcome.standing or not any(is_overtaken(old, reading) for reading in readings):
             return outcome
-        return replace(outcome, standing="another look came in between; look again")
+        return replace(outcome, standing=OVERTAKEN)
 
     def _judge(
         self, old: Ledger, log: Look, readings: Sequence[Reading], occasion: Occasion

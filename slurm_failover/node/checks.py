@@ -30,6 +30,8 @@ if TYPE_CHECKING:
 
 LOCK_PATIENCE = 15.0
 """Seconds that one hook waits for another on the same node."""
+RECHECKS = 5
+"""How often a node is looked at for its return where hooks look at it at the same time."""
 
 
 class NodeChecks:
@@ -114,12 +116,18 @@ class NodeChecks:
         return False
 
     def recheck(self) -> str:
-        """Look with every source, now. What stands against the node's return to service, as a
-        sentence; empty if nothing does. Raises SlurmError.
+        """Look with every source, now, and again where a hook's look came in between. What stands
+        against the node's return to service, as a sentence; empty if nothing does. Raises
+        SlurmError.
         """
-        ledger = self.read_ledger()
-        readings = list(self._sources.all(ledger, now=True))
-        outcome = self._attend(self._look_on(ledger), readings, counts=True)
+        from slurm_failover.node.attend import OVERTAKEN
+
+        for _ in range(RECHECKS):
+            ledger = self.read_ledger()
+            readings = list(self._sources.all(ledger, now=True))
+            outcome = self._attend(self._look_on(ledger), readings, counts=True)
+            if outcome.standing != OVERTAKEN:
+                break
         if outcome.ledger is None:
             return outcome.standing or "another look at this node has not ended in time"
         return outcome.standing or _what_is_hidden(outcome.ledger)

@@ -50,7 +50,8 @@ def read_job(raw: Any) -> JobFacts:
         exit_signal=_number(_object(code, "signal").get("id")),
         batch=raw.get("batch_flag") is True,
         requeue=raw.get("requeue") is True,
-        held=raw.get("hold") is True,
+        # Suspending a job sets its priority to 0, which Slurm's JSON shows as a hold (24.11.5).
+        held=raw.get("hold") is True and "SUSPENDED" not in _states(raw, "job_state"),
         held_by_requeue=_text(raw, "state_description").replace("_", " ") == REQUEUED_HELD,
         priority=_number(raw.get("priority")),
         gres_detail=_texts(raw.get("gres_detail")),

@@ -102,3 +102,10 @@ def test_a_node_is_read_with_reason_and_extra() -> None:
 def test_what_has_no_name_is_no_node(raw: Any) -> None:
     with pytest.raises(SlurmError):
         read_node(raw)
+
+
+@pytest.mark.parametrize(("states", "held"), [(["SUSPENDED"], False), (["RUNNING"], True)])
+def test_a_suspended_job_is_not_held_though_its_priority_is_nought(
+    states: list[str], held: bool
+) -> None:
+    assert read_job({"job_id": 1, "job_state": states, "hold": True}).held is held

@@ -14,6 +14,7 @@ from test_checks import LOST, Node
 
 from slurm_failover.evidence import read_evidence
 from slurm_failover.model import JobCause
+from slurm_failover.node import attend
 from slurm_failover.settings.tables import NodeSettings
 
 FAULTY = "0000:3b:00"
@@ -407,6 +408,18 @@ def test_a_look_that_came_too_late_to_be_judged_calls_no_node_clean(node: GpuNod
     node.checks().check_health()
     assert node.is_drained
     assert node.checks().recheck() == "another look came in between; look again"
+
+
+def test_a_look_for_the_nodes_return_is_repeated_where_a_hook_came_in_between(
+    node: GpuNode, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    late = [True, True]
+
+    def is_overtaken(*_: object) -> bool:
+        return bool(late) and late.pop()
+
+    monkeypatch.setattr(attend, "is_overtaken", is_overtaken)
+    assert node.checks().recheck() == ""
 
 
 @pytest.mark.parametrize("fault", ["record", "counter", "state"])
