@@ -126,6 +126,7 @@ def _read_node(raw: dict[str, Any]) -> NodeFacts | Unclear:
         reason=_text(raw, "reason"),
         reason_time=float(_number(raw, "reason_time")),
         extra=_text(raw, "extra"),
+        comment=_text(raw, "comment"),
         partitions=tuple(raw["partitions"]),
     )
 

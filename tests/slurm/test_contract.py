@@ -222,7 +222,11 @@ def make_a_mixture(cluster: Cluster, world: LiveWorld) -> None:
     world.slurm.requeue_and_hold(requeued)
     world.finish_epilogs(requeued)
     cluster.check(
-        "ctl", ["scontrol", "update", "NodeName=n4", "State=DRAIN", "Reason=it is \u00fc"]
+        "ctl",
+        [
+            *("scontrol", "update", "NodeName=n4", "State=DRAIN", "Reason=it is \u00fc"),
+            *("Comment=an admin's word", "Extra=x=1"),
+        ],
     )
     cluster.sbatch("sleep 600", "--export=NIL", "--array=0-2", "-c4", "--comment=array")
     cluster.check(

@@ -78,7 +78,8 @@ def test_the_limit_holds_for_a_flagged_expedited_job(story: Story) -> None:
 def test_our_hold_comes_before_slurms_requeue_however_late_the_hook_is(story: Story) -> None:
     hook = "/opt/slurm-failover/share/slurm-failover/epilog/epilog_slurmctld.sh"
     story.cluster.check(
-        CONTROLLER, f"cp {hook} /tmp/hook; sed -i 's/^umask/sleep 4; umask/' {hook}"
+        CONTROLLER,
+        f"cp {hook} /tmp/hook; sed -i 's/^exec/sleep 4; exec/' {hook}; grep -q sleep {hook}",
     )
     try:
         job = story.start(EXPEDITE)

@@ -119,7 +119,7 @@ def test_a_job_that_waits_with_the_option_alone_is_listed_with_its_limit(story: 
     view = story.show(job)
     assert (view["display"], view["state"], view["max_retries"]) == ("Pending", "armed", 2)
     table = story.cluster.check(CONTROLLER, ["slurm-failover", "status"], "bob")
-    assert [line.split()[:1] for line in table.splitlines()[1:]] == [[str(job)]]
+    assert str(job) in [line.split()[0] for line in table.splitlines()[1:]]
 
 
 def test_a_job_flagged_by_the_option_alone_is_failed_over_into_one_log(story: Story) -> None:

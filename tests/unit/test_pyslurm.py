@@ -46,6 +46,7 @@ NODE: dict[str, Any] = {
     "reason": "why",
     "reason_time": 9,
     "extra": None,
+    "comment": "an admin's word",
     "partitions": ["gpu"],
 }
 MODULE = """
@@ -171,6 +172,7 @@ def test_all_jobs_and_nodes_come_from_pyslurm(
     (job,), (node,) = slurm.jobs(), slurm.nodes()
     assert (job.label, job.states, job.nodes, job.restarts) == ("7", {"RUNNING"}, "n1", 1)
     assert (node.states, node.reason, node.reason_time) == ({"IDLE", "DRAIN"}, "why", 9)
+    assert node.comment == "an admin's word"
     assert (asked, said) == ([], [])
 
 
