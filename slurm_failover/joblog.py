@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 
 from slurm_failover.record import Attempt, Record, tidy
 
@@ -42,6 +42,15 @@ def resolve(stdout: str, node: str) -> str:
     """The path of a job's output, where Slurm leaves what differs between nodes unresolved."""
     host = node.partition(".")[0]
     return stdout.replace("%N", host).replace("%n", "0").replace("%t", "0")
+
+
+def default_output(environment: Mapping[str, str]) -> str:
+    """Where sbatch lets a job write that names no file, by the environment of the job's Epilog, which
+    tells of no output then (seen on 24.11.5). Source: sbatch's manual, --output.
+    """
+    array, task = (environment.get(f"SLURM_ARRAY_{name}_ID") for name in ("JOB", "TASK"))
+    name = f"{array}_{task}" if array and task else environment["SLURM_JOB_ID"]
+    return f"{environment.get('SLURM_JOB_WORK_DIR', '')}/slurm-{name}.out"
 
 
 def marked(line: bytes) -> int | None:

@@ -11,7 +11,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from slurm_failover import files
-from slurm_failover.joblog import latest_part, resolve
+from slurm_failover.joblog import default_output, latest_part, resolve
 from slurm_failover.node.append import Person, tail_as
 from slurm_failover.node.attempts import FOLDER
 
@@ -23,5 +23,6 @@ def read_launcher_words(environment: Mapping[str, str], node: str) -> list[bytes
     if not files.read_whole(f"{FOLDER}/{environment['SLURM_JOB_ID']}.launcher"):
         return []
     person = Person(int(environment["SLURM_JOB_UID"]), int(environment["SLURM_JOB_GID"]))
-    paths = dict.fromkeys(resolve(environment[name], node) for name in LOGS if name in environment)
+    named = [environment[name] for name in LOGS if name in environment]
+    paths = dict.fromkeys(resolve(path, node) for path in named or [default_output(environment)])
     return [line for path in paths for line in latest_part(tail_as(person, path))]

@@ -58,3 +58,10 @@ def test_an_attempt_is_known_by_its_start() -> None:
 
 def test_what_differs_between_nodes_is_resolved() -> None:
     assert joblog.resolve("/home/a/%N-1.out", "n1.example.com") == "/home/a/n1-1.out"
+
+
+def test_a_job_that_names_no_output_writes_where_sbatch_lets_it() -> None:
+    job = {"SLURM_JOB_ID": "7", "SLURM_JOB_WORK_DIR": "/home/alice"}
+    task = {**job, "SLURM_ARRAY_JOB_ID": "5", "SLURM_ARRAY_TASK_ID": "2"}
+    assert joblog.default_output(job) == "/home/alice/slurm-7.out"
+    assert joblog.default_output(task) == "/home/alice/slurm-5_2.out"
