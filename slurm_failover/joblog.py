@@ -45,8 +45,8 @@ def resolve(stdout: str, node: str) -> str:
 
 
 def default_output(environment: Mapping[str, str]) -> str:
-    """Where sbatch lets a job write that names no file, by the environment of the job's Epilog, which
-    tells of no output then (seen on 24.11.5). Source: sbatch's manual, --output.
+    """Where sbatch lets a job write that names no file, by the environment of the job's Epilog,
+    which tells of no output then (seen on 24.11.5). Source: sbatch's manual, --output.
     """
     array, task = (environment.get(f"SLURM_ARRAY_{name}_ID") for name in ("JOB", "TASK"))
     name = f"{array}_{task}" if array and task else environment["SLURM_JOB_ID"]
