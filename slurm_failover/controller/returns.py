@@ -7,12 +7,13 @@ has started, which makes it safe beside whatever else happens to the job.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable
 
 from ClusterShell.NodeSet import NodeSet
 
+from slurm_failover.breaker.notes import read_notes
 from slurm_failover.errors import FailoverError, RecordError
-from slurm_failover.model import JobFacts
+from slurm_failover.model import JobFacts, NodeFacts
 from slurm_failover.record import Step, read_record
 from slurm_failover.slurm.client import JobChange, Slurm
 
@@ -42,10 +43,13 @@ def _excluded_by_us(job: JobFacts) -> NodeSet:
 
 
 def _in_service(slurm: Slurm, names: NodeSet) -> NodeSet:
-    nodes: Iterable[str] = (
-        node.name for node in slurm.nodes(str(names)) if not node.has("DRAIN", "DOWN", "FAIL")
-    )
-    return NodeSet.fromlist(list(nodes))
+    return NodeSet.fromlist([n.name for n in slurm.nodes(str(names)) if _is_back(n)])
+
+
+def _is_back(node: NodeFacts) -> bool:
+    """A node that the circuit breaker has kept from its drain was never out of service, nor fit."""
+    waits = any(note.waits for note in read_notes(node.name, node.extra))
+    return not (waits or node.has("DRAIN", "DOWN", "FAIL"))
 
 
 def _readmit(slurm: Slurm, job: JobFacts, back: NodeSet, say: Callable[[str], None]) -> bool:

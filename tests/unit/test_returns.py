@@ -5,8 +5,10 @@ from __future__ import annotations
 import pytest
 from fake_slurmctld import FakeSlurm
 
+from slurm_failover.breaker.notes import FaultNote, write_notes
 from slurm_failover.controller.returns import readmit_nodes
 from slurm_failover.record import Record, State, Step, write_record
+from slurm_failover.slurm.client import NodeChange
 
 MOVED = Record(State.FAILOVERINPROGRESS, Step.PLACED, retries=1, max_retries=3, excluded="n[1-2]")
 
@@ -33,6 +35,14 @@ def test_a_node_in_service_is_taken_off_and_one_that_is_drained_stays() -> None:
     assert queue.job.excluded == "n[2,4]"
     assert queue.said == [f"job {queue.label} may run on n1 again"]
     assert queue.readmit() == 0
+
+
+def test_a_node_whose_drain_waits_for_the_breaker_is_not_back() -> None:
+    queue = Queue()
+    note = FaultNote("n1", 1.0, "xid-79", waits=True)
+    queue.slurm.update_node("n1", NodeChange(extra=write_notes("", [note], 2.0)))
+    assert queue.readmit() == 1
+    assert queue.job.excluded == "n[1,4]"
 
 
 def test_what_the_owner_excludes_stays_excluded() -> None:
