@@ -68,7 +68,7 @@ def test_a_hung_job_is_moved_by_the_watcher_alone(watched: Story) -> None:
     assert first[1] not in second
     assert (watched.show(job)["state"], watched.show(job)["retries"]) == ("resumed", 1)
     log = watched.cluster.read(first[1], "/var/log/slurm/slurm-failover.log")
-    assert "faults: drain: Xid 79" in log
+    assert "faults: drain: slurm-failover: Xid 79" in log
 
 
 def test_a_programs_fault_leaves_its_job_and_node_alone(watched: Story) -> None:
@@ -153,7 +153,9 @@ def test_a_watcher_with_torn_files_judges_all_that_is_new_and_nothing_else(
     watched.wait_drained("n2")
     end(cluster, "n2")
     cluster.check("ctl", "scontrol update NodeName=n2 State=RESUME")
-    cluster.check("n2", f"printf '%s' '{torn}' >{FOLDER}/caught; : >{FOLDER}/pid; rm {FOLDER}/ask")
+    cluster.check(
+        "n2", f"printf '%s' '{torn}' >{FOLDER}/caught; : >{FOLDER}/pid; rm -f {FOLDER}/ask"
+    )
     start(cluster, "n2")
     assert not watched.is_drained("n2")
     cluster.inject("n2", LOST.replace("3b", "86"))
