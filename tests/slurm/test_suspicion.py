@@ -25,7 +25,9 @@ def busy(cluster: Cluster, percent: int, *nodes: str) -> None:
 
 def wait_suspected(story: Story, job: int) -> None:
     story.cluster.wait(
-        lambda: story.show(job)["because"].startswith("suspected to hang"), 90, "a suspicion"
+        lambda: (story.show(job)["because"] or "").startswith("suspected to hang"),
+        90,
+        "a suspicion",
     )
 
 
