@@ -90,16 +90,16 @@ def test_a_denial_and_a_used_up_limit_are_told(story: Story) -> None:
 
 def test_a_program_that_hangs_holds_nothing_up(story: Story) -> None:
     hang = (
-        r"""sed -i 's#^command = .*#command = ["/bin/sleep", "300"]\ntimeout = 20#' """ + SETTINGS
+        r"""sed -i 's#^command = .*#command = ["/bin/sleep", "300"]\ntimeout = 40#' """ + SETTINGS
     )
     each(lambda host: story.cluster.check(host, hang), HOSTS)
     job = story.start()
     [node] = story.nodes(job)
     story.cluster.inject(node, LOST)
     story.end(job)
-    story.wait_running(job, restarts=1, seconds=15)
+    story.wait_running(job, restarts=1, seconds=30)
     sleeps = story.cluster.run(node, ["pgrep", "-fc", "sleep 300"])
     assert sleeps.stdout.strip() == "1"
     story.cluster.wait(
-        lambda: story.cluster.run(node, ["pgrep", "-f", "sleep 300"]).rc == 1, 40, "its end"
+        lambda: story.cluster.run(node, ["pgrep", "-f", "sleep 300"]).rc == 1, 60, "its end"
     )
