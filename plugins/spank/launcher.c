@@ -30,23 +30,47 @@ static const char *name_in_folder(const char *path)
 	return "";
 }
 
-static const struct launcher *find_launcher(const char *path)
+static bool names_launcher(const struct launcher *launcher, const char *program)
 {
-	const char *name = name_in_folder(path);
+	return !strcmp(launcher->name, strchr(program, '/') ? name_in_folder(program) : program);
+}
 
+/* Whether a bare name is found in one of our folders first, along a search path as in execvp(3). */
+static bool is_found_in_folder(const char *name, const char *path)
+{
+	char file[LONGEST_PATH];
+
+	while (path && *path && *path != ':') {
+		int length = (int)strcspn(path, ":");
+		int needed = snprintf(file, sizeof(file), "%.*s/%s", length, path, name);
+
+		if (needed >= (int)sizeof(file))
+			return false;
+		if (!access(file, X_OK))
+			return !strcmp(name_in_folder(file), name);
+		path += length;
+		path += *path == ':';
+	}
+	return false;
+}
+
+static const struct launcher *find_launcher(const char *program, const char *path)
+{
 	for (size_t i = 0; i < sizeof(launchers) / sizeof(*launchers); i++)
-		if (!strcmp(name, launchers[i].name))
-			return &launchers[i];
+		if (names_launcher(&launchers[i], program))
+			return strchr(program, '/') || is_found_in_folder(program, path) ?
+				       &launchers[i] :
+				       NULL;
 	return NULL;
 }
 
-bool launcher_failed(int argc, char *const argv[], int status)
+bool launcher_failed(int argc, char *const argv[], const char *path, int status)
 {
 	const struct launcher *launcher;
 
 	if (argc < 1 || !argv || !argv[0] || !WIFEXITED(status) || WEXITSTATUS(status) == 0)
 		return false;
-	launcher = find_launcher(argv[0]);
+	launcher = find_launcher(argv[0], path);
 	if (!launcher)
 		return false;
 	if (argc > 1 && argv[1] && !strcmp(argv[1], "pull"))

@@ -12,10 +12,10 @@
  * Whether a task was a container launcher that failed before a program of the user's ran, as far as
  * its exit status tells: apptainer and singularity end with 255 then, podman and docker with 125
  * (podman-run(1), docker-run(1)), and a "pull" runs no program at all. Such a launcher is one of a
- * site's own programs, named by its full path: what a user calls so is none. STATUS is that of
- * wait(2).
+ * site's own programs, named by its full path or found along PATH, the task's own search path: what a
+ * user calls so is none. STATUS is that of wait(2).
  */
-bool launcher_failed(int argc, char *const argv[], int status);
+bool launcher_failed(int argc, char *const argv[], const char *path, int status);
 
 /*
  * Append "STEP PATH" to FOLDER/JOB.launcher, a file for root alone, if FOLDER/JOB is there: only a

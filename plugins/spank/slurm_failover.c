@@ -22,6 +22,8 @@ SPANK_PLUGIN(failover, 1)
 
 #define JOB_CONTROL_NAME "FAILOVER"
 
+#define LONGEST_SEARCH_PATH 4096
+
 /*
  * sbatch and salloc leave this in the environment of what they start, and every sbatch, salloc and
  * srun in there takes it for an option of its own (spank_process_env_options() in Slurm).
@@ -111,12 +113,17 @@ int slurm_spank_task_exit(spank_t spank, int argc, char *argv[])
 	int task_argc = 0, status = 0;
 	uint32_t job = 0, step = 0;
 	char **task_argv = NULL;
+	char path[LONGEST_SEARCH_PATH] = "";
 
 	(void)argc;
 	(void)argv;
 	if (spank_get_item(spank, S_JOB_ARGV, &task_argc, &task_argv) != ESPANK_SUCCESS ||
-	    spank_get_item(spank, S_TASK_EXIT_STATUS, &status) != ESPANK_SUCCESS ||
-	    !launcher_failed(task_argc, task_argv, status) ||
+	    spank_get_item(spank, S_TASK_EXIT_STATUS, &status) != ESPANK_SUCCESS)
+		return 0;
+	/* A longer search path than that is none: the launcher then has to be named in full. */
+	if (spank_getenv(spank, "PATH", path, sizeof(path)) != ESPANK_SUCCESS)
+		*path = '\0';
+	if (!launcher_failed(task_argc, task_argv, path, status) ||
 	    spank_get_item(spank, S_JOB_ID, &job) != ESPANK_SUCCESS ||
 	    spank_get_item(spank, S_JOB_STEPID, &step) != ESPANK_SUCCESS)
 		return 0;

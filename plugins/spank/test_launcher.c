@@ -3,6 +3,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include "launcher.h"
@@ -50,13 +51,35 @@ static int meets(const struct expectation *expected)
 		argv[i] = expected->argv[i] ? strdup(expected->argv[i]) : NULL;
 		argc += argv[i] != NULL;
 	}
-	bool failed = launcher_failed(argc, argv, expected->status);
+	bool failed = launcher_failed(argc, argv, "", expected->status);
 	if (failed != expected->failed)
 		fprintf(stderr, "%s %s, status %x: read as %d\n", argv[0] ? argv[0] : "NULL",
 			argv[1] ? argv[1] : "", (unsigned)expected->status, failed);
 	for (int i = 0; i < 3; i++)
 		free(argv[i]);
 	return failed == expected->failed;
+}
+
+static int a_bare_name_is_looked_for_as_exec_does(void)
+{
+	char folder[] = "/tmp/launcher-XXXXXX", file[64], path[128];
+	char name[] = "apptainer", word[] = "exec";
+	char *const argv[] = { name, word, NULL };
+	bool is_right;
+
+	if (!mkdtemp(folder))
+		return 0;
+	snprintf(file, sizeof(file), "%s/apptainer", folder);
+	fclose(fopen(file, "w"));
+	chmod(file, 0755);
+	snprintf(path, sizeof(path), "%s:/usr/bin", folder);
+	is_right = !launcher_failed(2, argv, path, EXIT(255)) &&
+		   !launcher_failed(2, argv, ":/usr/bin", EXIT(255)) &&
+		   !launcher_failed(2, argv, "", EXIT(255)) &&
+		   !launcher_failed(2, argv, NULL, EXIT(255));
+	unlink(file);
+	rmdir(folder);
+	return is_right;
 }
 
 static int notes_only_a_flagged_job(void)
@@ -87,10 +110,11 @@ static int notes_only_a_flagged_job(void)
 
 int main(void)
 {
-	size_t count = sizeof(expectations) / sizeof(*expectations) + 1, met = 0;
+	size_t count = sizeof(expectations) / sizeof(*expectations) + 2, met = 0;
 
-	for (size_t i = 0; i + 1 < count; i++)
+	for (size_t i = 0; i + 2 < count; i++)
 		met += (size_t)meets(&expectations[i]);
+	met += (size_t)a_bare_name_is_looked_for_as_exec_does();
 	met += (size_t)notes_only_a_flagged_job();
 	printf("%zu of %zu launchers are judged as expected\n", met, count);
 	return met == count ? 0 : 1;
