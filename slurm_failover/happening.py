@@ -54,6 +54,8 @@ class Happening:
         """The event as a notification program gets it; members without a value are left out."""
         told = asdict(self)
         kind = told.pop("kind")
-        given = {key: value for key, value in told.items() if value not in ("", (), 0, None)}
+        seconds = told.pop("seconds")
+        given = {key: value for key, value in told.items() if value}
+        given |= {} if seconds is None else {"seconds": seconds}
         head = {"version": VERSION, "event": str(kind), "time": round(time, 3)}
         return {**head, "host": host, "mode": mode, **given}

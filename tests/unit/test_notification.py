@@ -157,3 +157,9 @@ def test_the_webhook_example_posts_the_event(member: str) -> None:
         assert sent["text"].startswith("slurm-failover: drain · n1 · n1 · Xid 79")
     else:
         assert sent["event"] == "drain"
+
+
+def test_a_restart_within_the_second_tells_how_long_it_took() -> None:
+    told = Happening(Kind.RESUMED, "attempt 2 runs on n2", seconds=0.0)
+    assert told.as_json(time=1.0, host="ctl", mode="act")["seconds"] == 0.0
+    assert "seconds" not in EVENT.as_json(time=1.0, host="n1", mode="act")
