@@ -208,7 +208,7 @@ def test_an_image_that_podman_can_not_fetch_for_now_is_asked_for_again(story: St
     job = submit(story, BY_LAUNCHER.format(run=RUNS["podman"]))
     view = story.wait_shown(job, "Pending - imagepullbackoff")
     assert "next try in 2 s: " in view["because"]
-    assert "503 Service Unavailable" in view["because"]
+    assert "HTTP status: 503" in view["because"]
     story.cluster.check(CONTROLLER, ["rm", SAID])
     story.wait_running(job, restarts=1)
     assert (story.show(job)["display"], story.show(job)["retries"]) == ("Running", 0)

@@ -90,7 +90,7 @@ def test_a_denial_and_a_used_up_limit_are_told(story: Story) -> None:
 
 def test_a_program_that_hangs_holds_nothing_up(story: Story) -> None:
     hang = (
-        r"""sed -i 's#^command = .*#command = ["/bin/sleep", "300"]\ntimeout = 40#' """ + SETTINGS
+        r"""sed -i 's#^command = .*#command = ["/bin/sleep", "300"]\ntimeout = 30#' """ + SETTINGS
     )
     each(lambda host: story.cluster.check(host, hang), HOSTS)
     job = story.start()
@@ -101,5 +101,5 @@ def test_a_program_that_hangs_holds_nothing_up(story: Story) -> None:
     sleeps = story.cluster.run(node, ["pgrep", "-fc", "sleep 300"])
     assert int(sleeps.stdout) >= 1
     story.cluster.wait(
-        lambda: story.cluster.run(node, ["pgrep", "-f", "sleep 300"]).rc == 1, 60, "its end"
+        lambda: story.cluster.run(node, ["pgrep", "-f", "sleep 300"]).rc == 1, 120, "its end"
     )
