@@ -124,7 +124,7 @@ class Cluster:
         each(lambda host: self.check(host, ["cluster-reset", "daemons"]), HOSTS)
         self.check(CONTROLLER, "squeue -h -o %A | xargs -r scancel")
         self.wait(self._queue_is_empty, 60, "an empty queue")
-        each(lambda host: self.check(host, ["cluster-reset"]), HOSTS)
+        each(lambda host: self.check(host, ["cluster-reset"], timeout=120), HOSTS)
         self.wait(self._healed, 60, "four idle nodes without a trace of the last test")
 
     def _queue_is_empty(self) -> bool:
