@@ -210,6 +210,11 @@ class JobFacts:
         """Whether the job is in any of the given Slurm states or flags."""
         return not self.states.isdisjoint(states)
 
+    @property
+    def is_live(self) -> bool:
+        """Whether the job waits or runs, or its end is not through yet."""
+        return self.has("PENDING", "CONFIGURING", "RUNNING", "SUSPENDED", "COMPLETING")
+
     def runs_since(self, start: float) -> bool:
         """Whether the attempt that began at ``start`` still runs, or is suspended."""
         runs = self.has("RUNNING", "SUSPENDED") and not self.has("COMPLETING")

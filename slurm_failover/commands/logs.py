@@ -130,7 +130,7 @@ def _follow(log: int, at: int, slurm: Slurm, job: str) -> Iterator[bytes]:
 
 def _is_alive(slurm: Slurm, job: str) -> bool:
     try:
-        return slurm.job(job).has("PENDING", "RUNNING", "SUSPENDED", "COMPLETING", "CONFIGURING")
+        return slurm.job(job).is_live
     except NoSuchJob:
         return False
 

@@ -106,11 +106,11 @@ def check_rivals(host: Host) -> Iterator[Finding]:
 
 
 def judge_rivals(jobs: Sequence[JobFacts]) -> Finding:
-    """Flagged jobs that carry another tool's mark in their comment as well.
+    """Flagged jobs, waiting or running, that carry another tool's mark in their comment as well.
 
     Mission Control's auto-resume is asked for by a JSON object with the member APS.
     """
-    marked = [job.label for job in jobs if _has_auto_resume(job.comment)]
+    marked = [job.label for job in jobs if job.is_live and _has_auto_resume(job.comment)]
     if not marked:
         return ok("other tools", "no flagged job is another tool's to restart as well")
     shown = ", ".join(marked[:5]) + (" and more" if len(marked) > 5 else "")

@@ -7,6 +7,7 @@ import os
 import tempfile
 import time
 from collections.abc import Iterable, Iterator
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -358,11 +359,13 @@ def test_a_slurmd_in_another_time_zone_is_told() -> None:
 
 
 def test_a_flagged_job_of_another_auto_resume_is_told() -> None:
-    ours = JobFacts(1, "1", comment="failover")
-    both = JobFacts(2, "2", comment='failover {"APS": {"auto_resume": 1}}')
-    theirs = JobFacts(3, "3", comment='{"APS": {}}')
-    odd = JobFacts(4, "4", comment="failover {" * 3)
-    assert cluster.judge_rivals([ours, odd]).level is Level.OK
+    waits = frozenset({"PENDING"})
+    ours = JobFacts(1, "1", comment="failover", states=waits)
+    both = JobFacts(2, "2", comment='failover {"APS": {"auto_resume": 1}}', states=waits)
+    theirs = JobFacts(3, "3", comment='{"APS": {}}', states=waits)
+    odd = JobFacts(4, "4", comment="failover {" * 3, states=waits)
+    ended = replace(both, states=frozenset({"CANCELLED"}))
+    assert cluster.judge_rivals([ours, odd, ended]).level is Level.OK
     assert "by job 2:" in cluster.judge_rivals([ours, both, odd]).found
     assert not any(map(cluster.is_flagged, [theirs]))
 
