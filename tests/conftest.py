@@ -1,6 +1,11 @@
 """Options of the whole test suite."""
 
 import pytest
+from hypothesis import settings
+
+# No test is judged by the clock, and none by what an earlier run left on this machine.
+settings.register_profile("anywhere", deadline=None, database=None)
+settings.load_profile("anywhere")
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:

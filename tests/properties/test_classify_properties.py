@@ -17,7 +17,7 @@ from slurm_failover.parse import FORMATS, parse_kmsg, parse_lines
 CATALOGUE = load_rules()
 NOW = 1_790_000_000.0
 LIMIT = 0.010
-RELAXED = settings(deadline=None, suppress_health_check=[HealthCheck.too_slow], max_examples=150)
+RELAXED = settings(suppress_health_check=[HealthCheck.too_slow], max_examples=150)
 PIECES = [
     *(b"NVRM: Xid (PCI:0000:3b:00): 79, ", b"SXid (PCI:0000:c3:00.0): 20034, Fatal, Link 48 "),
     *(b"[Hardware Error]: ", b"Machine Check: 0 Bank 17: dc2040000000011b", b"EDAC MC0: 1 UE "),
@@ -129,10 +129,10 @@ def test_the_name_of_a_process_changes_neither_code_nor_class(name):
     assert event.because == plain
 
 
-def test_a_million_repeats_are_one_event():
+def test_a_hundred_thousand_repeats_are_one_event():
     line = b"[ 12.5] NVRM: Xid (PCI:0000:3b:00): 45, pid=4242, name=python3, Ch 00000008"
-    (event,) = read_events(parse_lines((line for _ in range(10**6)), now=NOW), CATALOGUE)
-    assert event.lines == 10**6
+    (event,) = read_events(parse_lines((line for _ in range(10**5)), now=NOW), CATALOGUE)
+    assert event.lines == 10**5
 
 
 def test_ever_new_devices_do_not_fill_the_memory():

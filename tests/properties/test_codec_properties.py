@@ -26,7 +26,7 @@ from slurm_failover.record import (
     write_refusal,
 )
 
-QUICK = settings(max_examples=150, deadline=None, database=None)
+QUICK = settings(max_examples=150)
 
 numbers = st.one_of(st.integers(), st.floats(), st.just(10**400))
 json_values: st.SearchStrategy[Any] = st.recursive(

@@ -12,7 +12,7 @@ from slurm_failover.errors import SlurmError
 from slurm_failover.model import JobFacts, NodeFacts
 from slurm_failover.slurm.facts import read_job, read_node
 
-QUICK = settings(max_examples=300, deadline=None, database=None)
+QUICK = settings(max_examples=300)
 JOB = (
     *("job_id", "name", "user_name", "partition", "qos", "job_state", "state_reason", "comment"),
     *("admin_comment", "nodes", "excluded_nodes", "required_nodes", "failed_node", "restart_cnt"),

@@ -390,6 +390,4 @@ def keeps(text: str, foreign: str) -> bool:
 
 
 TestFailoverMachine = FailoverMachine.TestCase
-TestFailoverMachine.settings = settings(
-    max_examples=100, stateful_step_count=30, deadline=None, database=None
-)
+TestFailoverMachine.settings = settings(max_examples=100, stateful_step_count=30)

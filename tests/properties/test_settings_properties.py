@@ -13,7 +13,7 @@ from slurm_failover.errors import SettingsError
 from slurm_failover.settings.file import parse_settings
 from slurm_failover.settings.tables import Settings
 
-QUICK = settings(max_examples=200, deadline=None, database=None)
+QUICK = settings(max_examples=200)
 KEYS = [
     (table.name, key.name)
     for table in fields(Settings)

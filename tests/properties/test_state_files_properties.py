@@ -24,8 +24,6 @@ from slurm_failover.record import Record
 
 QUICK = settings(
     max_examples=200,
-    deadline=None,
-    database=None,
     suppress_health_check=[HealthCheck.too_slow],
 )
 texts = st.text(st.characters(exclude_categories=["Cs"]), max_size=12)

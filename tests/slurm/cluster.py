@@ -9,7 +9,7 @@ import json
 import secrets
 import threading
 import time
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any, NamedTuple, TypeVar
 
@@ -67,7 +67,17 @@ def _label(job: dict[str, Any]) -> str:
 class Cluster:
     """The live cluster. Hosts are ``ctl`` and ``n1`` to ``n4``; users are root, alice and bob."""
 
-    def __init__(self, image: str, name: str | None = None, keep: bool = False) -> None:
+    def __init__(
+        self,
+        image: str,
+        name: str | None = None,
+        keep: bool = False,
+        mounts: Mapping[str, str] | None = None,
+    ) -> None:
+        """``mounts`` are file systems in memory, by path, that every host has; the value is their
+        mount options.
+        """
+        self._mounts = dict(mounts or {})
         self.image = image
         self.name = name or f"slurm-failover-{secrets.token_hex(3)}"
         self._client = docker.from_env(timeout=180)
@@ -102,6 +112,7 @@ class Cluster:
             network=network,
             networking_config={network: endpoint},
             volumes={self.name: {"bind": SHARED, "mode": "rw"}},
+            tmpfs=self._mounts,
         )
 
     def has_pyslurm(self) -> bool:

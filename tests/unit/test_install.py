@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 from click.testing import CliRunner, Result
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from lua_host import LUA, SUCCESS, VERSIONS, LuaHost
 
@@ -191,7 +191,6 @@ TEXTS = st.builds(
 RELEASES = st.sampled_from([(24, 11), (26, 5)])
 
 
-@settings(deadline=None)
 @given(TEXTS, TEXTS.filter(lambda text: "Include" not in text), RELEASES)
 def test_uninstall_gives_back_every_byte(
     main_text: str, sub: str, release: tuple[int, int]
@@ -203,7 +202,6 @@ def test_uninstall_gives_back_every_byte(
     assert wire(once, site).texts == once.texts, "a second install changes nothing"
 
 
-@settings(deadline=None)
 @given(TEXTS.filter(lambda text: text.endswith("\n") and "defer\\" not in text), TEXTS)
 def test_what_an_admin_adds_later_stays(first: str, later: str) -> None:
     later = later.replace("Include sub.conf", "#").replace("\r", "")

@@ -49,7 +49,7 @@ def test_a_storm_of_faults_does_not_fill_the_disk() -> None:
     assert len(ledger.faults) == KEEP_FAULTS
 
 
-@settings(max_examples=60, deadline=None, database=None)
+@settings(max_examples=60)
 @given(
     st.recursive(
         st.one_of(st.none(), st.booleans(), st.integers(), st.floats(), st.text()),
