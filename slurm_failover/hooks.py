@@ -60,9 +60,11 @@ def _prolog(settings: Settings, say: Say) -> bool:
 
 
 def _health_check(settings: Settings, say: Say) -> bool:
+    from slurm_failover.node.alone import only_one
     from slurm_failover.node.checks import NodeChecks
 
-    return NodeChecks(os.environ, settings, say).check_health()
+    with only_one(f"{settings.state.directory}/node", say) as is_only:
+        return is_only and NodeChecks(os.environ, settings, say).check_health()
 
 
 def _epilog(settings: Settings, say: Say) -> bool:
