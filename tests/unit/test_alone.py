@@ -10,11 +10,14 @@ from pathlib import Path
 
 import pytest
 
+from slurm_failover import hooks
+from slurm_failover.node import checks
 from slurm_failover.node.alone import only_one
+from slurm_failover.settings.tables import Settings, StateSettings
 
-HOOKS = Path(__file__).parents[2] / "slurm_failover" / "hooks.py"
+ROOT = Path(__file__).parents[2]
 HOLD = """
-import sys, time
+import sys
 from slurm_failover.node.alone import only_one
 with only_one(sys.argv[1], print) as is_only:
     print(is_only, flush=True)
@@ -30,7 +33,7 @@ def hanging(tmp_path: Path) -> Iterator[subprocess.Popen[str]]:
         stdin=subprocess.PIPE,
         stdout=subprocess.PIPE,
         text=True,
-        cwd=HOOKS.parents[1],
+        cwd=ROOT,
     )
     assert process.stdout is not None
     assert process.stdout.readline() == "True\n"
@@ -85,9 +88,6 @@ def test_no_link_is_followed(tmp_path: Path) -> None:
 def test_the_hook_leaves_at_once_and_an_epilog_does_not(
     hanging: subprocess.Popen[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    from slurm_failover import hooks
-    from slurm_failover.node import checks
-    from slurm_failover.settings.tables import Settings, StateSettings
 
     tmp_path.rename(tmp_path.with_name("node"))
     began: list[str] = []
