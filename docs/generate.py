@@ -1,5 +1,6 @@
 #!/usr/bin/env python3
-"""Write what is written from the code itself: settings reference, example, manual pages.
+"""Write what is written from the code itself: settings reference, example, manual pages,
+the decision table.
 
 ``docs/generate.py`` writes the files; a test compares them with what would be written.
 """
@@ -17,6 +18,7 @@ sys.path.insert(0, str(ROOT))
 
 from slurm_failover import __version__  # noqa: E402
 from slurm_failover.cli import main as cli  # noqa: E402
+from slurm_failover.policy import DECISIONS, Action  # noqa: E402
 from slurm_failover.settings.reference import (  # noqa: E402
     as_example,
     as_manual,
@@ -26,6 +28,8 @@ from slurm_failover.settings.reference import (  # noqa: E402
 )
 
 NOTE = "Written by docs/generate.py from the commands themselves: change them."
+DECISIONS_BEGIN = "<!-- written by docs/generate.py from slurm_failover/policy.py -->"
+DECISIONS_END = "<!-- end -->"
 FILES = """
 .TP
 .I /etc/slurm\\-failover/settings.toml
@@ -95,9 +99,34 @@ def options_of(command: click.Command, context: click.Context) -> Iterator[str]:
             yield to_roff(" ".join(record[1].split()))
 
 
+BECOMES = {
+    Action.FAILOVER: "moved to other nodes; a retry",
+    Action.TRY_AGAIN: "started again after a pause; no retry",
+    Action.DENY: "held",
+    Action.EXCEED: "held",
+}
+
+
+def decisions() -> str:
+    """The decision table of policy.py, row by row in its order."""
+    lines = ["| the first of these that holds | the job is | shown as |", "|---|---|---|"]
+    lines += [f"| {row.when} | {BECOMES[row.action]} | `{row.state}` |" for row in DECISIONS]
+    return "\n".join(lines)
+
+
+def with_decisions(text: str) -> str:
+    """A page with the decision table between its two marks."""
+    before, _, rest = text.partition(f"{DECISIONS_BEGIN}\n")
+    _, end, after = rest.partition(DECISIONS_END)
+    if not end:
+        raise ValueError(f"docs/architecture.md has lost its mark {DECISIONS_END}")
+    return f"{before}{DECISIONS_BEGIN}\n{decisions()}\n{DECISIONS_END}{after}"
+
+
 def pages() -> dict[str, str]:
     """Every file that is written from the code, by its path in the repository."""
     return {
+        "docs/architecture.md": with_decisions((ROOT / "docs/architecture.md").read_text()),
         "docs/settings.md": as_markdown(),
         "docs/man/slurm-failover.1": command_manual(),
         "docs/man/slurm-failover-settings.5": as_manual(__version__),
