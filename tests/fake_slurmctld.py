@@ -64,6 +64,14 @@ class FakeSlurm:
         self.calls.append("is_expedited")
         return self._find(label).label in self.expedited
 
+    def batch_script(self, job_id: str) -> str:
+        """See the protocol."""
+        self.calls.append("batch_script")
+        for job in self._jobs.values():
+            if str(job.job_id) == job_id:
+                return job.script
+        raise NoSuchJob(f"no job {job_id}")
+
     def nodes(self, names: str = "") -> list[NodeFacts]:
         """See the protocol."""
         self.calls.append("nodes")

@@ -41,6 +41,7 @@ class FakeJob:
     exit_code: int = 0
     exit_signal: int = 0
     signals: list[tuple[str, bool]] = field(default_factory=list)
+    script: str = "#!/bin/bash\nsrun train\n"
 
     @property
     def completing(self) -> bool:

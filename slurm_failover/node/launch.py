@@ -3,7 +3,7 @@ job has ended.
 
 slurmstepd writes the words of a launcher in its own process (pyxis, Slurm's OCI) into slurmd's log,
 and only there where a step did not start; what the user's own program prints never gets there. For
-launchers that Slurm starts as a task see launcher.py.
+launchers that Slurm starts as a task, or that the batch script calls, see launcher.py.
 """
 
 from __future__ import annotations
@@ -36,12 +36,14 @@ Say = Callable[[str], None]
 def report_image(environment: Mapping[str, str], settings: Settings, node: str, say: Say) -> None:
     """Epilog of a flagged job that failed: leave word on an image that could not be fetched."""
     entry = _find(environment, settings, node)
-    if entry is None:
+    suspected = None if entry else _suspect(environment, settings, node)
+    if not entry and not suspected:
         return
     from slurm_failover.slurm.connect import connect
 
     slurm = connect(settings, say)
-    if is_told(slurm, entry, environment.get("SLURM_JOB_NODELIST", ""), time.sleep):
+    entry = entry or _confirm(slurm, suspected, environment)
+    if not entry or is_told(slurm, entry, environment.get("SLURM_JOB_NODELIST", ""), time.sleep):
         return
     _leave_word(slurm, entry, settings)
     say(f"job {entry.job_id}: {entry.because}")
@@ -82,6 +84,26 @@ def _find(environment: Mapping[str, str], settings: Settings, node: str) -> Evid
     return None
 
 
+def _suspect(environment: Mapping[str, str], settings: Settings, node: str) -> Evidence | None:
+    """What a launcher that the batch script may have called says of the image."""
+    from slurm_failover.node.launcher import read_script_words
+
+    words = read_script_words(environment, node)
+    job_id, start = int(environment["SLURM_JOB_ID"]), float(environment["SLURM_JOB_START_TIME"])
+    return _judge(_as_printed(words), node, job_id, start, settings) if words else None
+
+
+def _confirm(
+    slurm: Slurm, suspected: Evidence | None, environment: Mapping[str, str]
+) -> Evidence | None:
+    """What was suspected, if the script that Slurm keeps calls such a launcher. One request."""
+    from slurm_failover.batch_script import calls_launcher
+    from slurm_failover.node.launcher import exit_status
+
+    script = slurm.batch_script(environment["SLURM_JOB_ID"])
+    return suspected if calls_launcher(script, exit_status(environment)) else None
+
+
 def _daemon_records(path: str, job_id: int, start: float) -> list[Record]:
     """The lines of slurmd's log on one attempt, if an error is among them."""
     lines = [line for line in _tail(path) if b"[%d." % job_id in line]
@@ -97,7 +119,11 @@ def _launcher_records(environment: Mapping[str, str], node: str) -> list[Record]
     """The last lines of the attempt's log, if a launcher failed in it."""
     from slurm_failover.node.launcher import read_launcher_words
 
-    words = read_launcher_words(environment, node)
+    return _as_printed(read_launcher_words(environment, node))
+
+
+def _as_printed(words: list[bytes]) -> list[Record]:
+    """Lines of a job's log; an empty list costs nothing."""
     if not words:
         return []
     from slurm_failover.parse import parse_lines

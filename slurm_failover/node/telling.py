@@ -12,14 +12,13 @@ import time
 from collections.abc import Callable, Mapping
 from dataclasses import replace
 
-from ClusterShell.NodeSet import NodeSet
-
 from slurm_failover import joblog
 from slurm_failover.detach import start_detached
 from slurm_failover.errors import SlurmUnavailable
 from slurm_failover.model import JobFacts
 from slurm_failover.node.append import Person, append_as
 from slurm_failover.node.launch import report_image
+from slurm_failover.node.launcher import is_batch_host
 from slurm_failover.policy import Action
 from slurm_failover.record import Record, Step, read_record, tidy
 from slurm_failover.settings.tables import Settings
@@ -42,7 +41,7 @@ def announce(environment: Environment, settings: Settings, say: Say) -> dict[str
     """Mark an attempt after the first in the job's log; what the job sees of it as variables, none
     where this is not its batch host. Raises SlurmError.
     """
-    if not _is_first(environment):
+    if not is_batch_host(environment, _node(environment)):
         return {}
     hurried = replace(settings.slurm, timeout=_HURRY, patience=_HURRY)
     job = connect(replace(settings, slurm=hurried), say).job(environment["SLURM_JOB_ID"])
@@ -60,9 +59,10 @@ def follow_up(environment: Environment, settings: Settings, say: Say) -> None:
     """Leave word on the image of a job that did not end well, and tell its log of the decision.
     Raises SlurmError.
     """
-    if _is_first(environment) and settings.failover.mode == "act":
+    node = _node(environment)
+    if is_batch_host(environment, node) and settings.failover.mode == "act":
         start_detached("tell_verdict")
-    report_image(environment, settings, _node(environment), say)
+    report_image(environment, settings, node, say)
 
 
 def tell_verdict(environment: Environment, settings: Settings, say: Say) -> None:
@@ -108,12 +108,6 @@ def _append(environment: Environment, job: JobFacts, line: str, say: Say) -> Non
 
 def _node(environment: Environment) -> str:
     return environment.get("SLURMD_NODENAME") or os.uname().nodename.split(".")[0]
-
-
-def _is_first(environment: Environment) -> bool:
-    """Whether this is the job's batch host."""
-    nodes = NodeSet(environment.get("SLURM_JOB_NODELIST", ""))
-    return bool(nodes) and nodes[0] == _node(environment)
 
 
 def _clock() -> str:

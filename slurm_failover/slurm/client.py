@@ -71,6 +71,10 @@ class Slurm(Protocol):
         """
         ...
 
+    def batch_script(self, job_id: str) -> str:
+        """The script of a batch job as it was submitted, by the job's own id. Raises NoSuchJob."""
+        ...
+
     def nodes(self, names: str = "") -> list[NodeFacts]:
         """The nodes of a hostlist, or all, in one request."""
         ...

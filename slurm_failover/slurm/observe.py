@@ -32,6 +32,10 @@ class Observer:
         """See the protocol."""
         return self._slurm.is_expedited(label)
 
+    def batch_script(self, job_id: str) -> str:
+        """See the protocol."""
+        return self._slurm.batch_script(job_id)
+
     def nodes(self, names: str = "") -> list[NodeFacts]:
         """See the protocol."""
         return self._slurm.nodes(names)

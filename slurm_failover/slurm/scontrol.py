@@ -75,6 +75,10 @@ class Scontrol:
         lines = self._run("scontrol", "show", "job", label).splitlines()
         return any(line.strip() == _EXPEDITED for line in lines)
 
+    def batch_script(self, job_id: str) -> str:
+        """See the protocol."""
+        return self._run("scontrol", "write", "batch_script", job_id, "-")
+
     def nodes(self, names: str = "") -> list[NodeFacts]:
         """See the protocol."""
         chosen = [names] if names else []
@@ -203,7 +207,7 @@ class Scontrol:
                 f"{command[0]} can not be run: {error.strerror}; set [slurm] bin to its folder"
             ) from error
         if done.returncode != 0:
-            raise _explain(program, os.fsdecode(done.stderr) + os.fsdecode(done.stdout))
+            raise explain(program, os.fsdecode(done.stderr) + os.fsdecode(done.stdout))
         return os.fsdecode(done.stdout)
 
 
@@ -217,7 +221,8 @@ def _assign(named: dict[str, Any]) -> list[str]:
     return [f"{key}={value}" for key, value in named.items() if value is not None]
 
 
-def _explain(program: str, words: str) -> SlurmError:
+def explain(program: str, words: str) -> SlurmError:
+    """The error that a failed command's words tell of."""
     lines = [line.strip() for line in words.splitlines() if line.strip()]
     text = f"{program}: {'; '.join(lines[:3]) or 'failed without a word'}"
     if _UNKNOWN_JOB in words:

@@ -88,6 +88,15 @@ class SlurmContract:
         with pytest.raises(NoSuchJob):
             world.slurm.is_expedited(UNKNOWN)
 
+    def test_a_batch_script_can_be_read_while_the_job_ends(self, world: World) -> None:
+        for array in (False, True):
+            label = world.run(array=array)
+            world.fail(label)
+            own_id = str(world.slurm.job(label).job_id)
+            assert world.slurm.batch_script(own_id).startswith("#!/bin/bash\n")
+        with pytest.raises(NoSuchJob):
+            world.slurm.batch_script(UNKNOWN)
+
     def test_an_array_task_is_named_by_array_and_task(self, world: World) -> None:
         label = world.run(array=True)
         assert "_" in label

@@ -27,17 +27,31 @@ BUSY = (
 PYXIS = "[2023-11-14T22:13:2{}.000] [7.0] error: pyxis:     [ERROR] URL https://r/v2/x {}"
 
 
+class Keeper(FakeSlurm):
+    """Slurm, which keeps the script of job 7."""
+
+    script = ""
+
+    def batch_script(self, job_id: str) -> str:
+        self.calls.append("batch_script")
+        return self.script if job_id == "7" else ""
+
+
 class Node:
     """Node n1 after a flagged job of its own has failed."""
 
     def __init__(self, folder: Path) -> None:
         self.folder = folder
         self.log, self.slurmd, self.note = folder / "log", folder / "slurmd", folder / "7.launcher"
-        self.slurm = FakeSlurm("n[1-40]")
+        self.slurm = Keeper("n[1-40]")
         self.said: list[str] = []
 
-    def report(self, node: str = "n1", nodelist: str = "n1") -> list[Evidence]:
+    def report(
+        self, node: str = "n1", nodelist: str = "n1", status: int = 1, script: str = ""
+    ) -> list[Evidence]:
+        self.slurm.script = script
         told = {
+            "SLURM_JOB_EXIT_CODE": str(status << 8),
             **{"SLURM_JOB_ID": "7", "SLURM_JOB_START_TIME": str(START)},
             **{"SLURM_JOB_UID": str(os.getuid()), "SLURM_JOB_GID": str(os.getgid())},
             **{"SLURM_JOB_NODELIST": nodelist, "SLURM_JOB_STDERR": str(self.log)},
@@ -114,6 +128,73 @@ def test_a_log_that_is_a_link_is_not_read(node: Node, tmp_path: Path) -> None:
     node.log.symlink_to(tmp_path / "secret")
     node.note.write_text("0 /usr/bin/apptainer\n")
     assert node.report() == []
+
+
+# --- called by the batch script -----------------------------------------------------------------
+
+CALL = "#!/bin/bash\nmodule load apptainer\napptainer exec --nv docker://r.example.com/x train\n"
+
+
+@needs_root
+@pytest.mark.parametrize(
+    ("words", "status", "call", "passing"),
+    [
+        (FETCH, 255, CALL, False),
+        (FETCH, 255, "srun /usr/bin/singularity exec docker://x train\n", False),
+        (BUSY, 125, "set -e\nX=1 podman run r.example.com/busy:1 train && echo done\n", True),
+    ],
+)
+def test_a_launchers_words_count_where_the_batch_script_calls_it_and_ends_with_its_status(
+    node: Node, words: str, status: int, call: str, passing: bool
+) -> None:
+    node.log.write_text(f"INFO:    Starting\n{words}\n\n")
+    [entry] = node.report(status=status, script=call)
+    assert (entry.cause, entry.passing) == (JobCause.IMAGE_PULL, passing)
+
+
+@needs_root
+@pytest.mark.parametrize(
+    ("status", "call"),
+    [
+        (255, "#!/bin/bash\npython train.py\n"),
+        (255, "# apptainer exec docker://r.example.com/x train\npython train.py\n"),
+        (255, "./apptainer exec docker://r.example.com/x train\n"),
+        (255, "/home/alice/bin/apptainer exec docker://r.example.com/x train\n"),
+        (255, "pull docker://r.example.com/x; cat apptainer.log\n"),
+        (255, CALL.replace("apptainer", "podman")),
+        (125, CALL),
+        (1, CALL),
+        (0, CALL),
+    ],
+)
+def test_the_same_words_of_a_script_that_calls_no_such_launcher_change_nothing(
+    node: Node, status: int, call: str
+) -> None:
+    node.log.write_text(f"{FETCH}\n")
+    assert node.report(status=status, script=call) == []
+    assert "update_node" not in node.slurm.calls
+
+
+@needs_root
+def test_the_words_count_only_at_the_end_of_what_the_script_printed(node: Node) -> None:
+    node.log.write_text(f"{FETCH}\n" + "step\n" * 8)
+    assert node.report(status=255, script=CALL) == []
+    node.log.write_text(f"{FETCH}\n" + "step\n" * 7)
+    assert len(node.report(status=255, script=CALL)) == 1
+
+
+@needs_root
+def test_only_the_batch_host_reads_the_log_of_the_batch_script(node: Node) -> None:
+    node.log.write_text(f"{FETCH}\n")
+    assert node.report("n2", "n[1-2]", status=255, script=CALL) == []
+    assert len(node.report("n1", "n[1-2]", status=255, script=CALL)) == 1
+
+
+@needs_root
+def test_a_failure_without_such_words_asks_slurm_nothing(node: Node) -> None:
+    node.log.write_text("Traceback (most recent call last):\n")
+    assert node.report(status=255, script=CALL) == []
+    assert node.slurm.calls == []
 
 
 def test_slurmds_log_tells_of_a_bundle_that_is_not_there(node: Node) -> None:

@@ -232,6 +232,13 @@ def test_an_expedited_requeue_is_a_line_of_its_own(stand_in: StandIn) -> None:
     assert stand_in.calls()[0] == ["scontrol", "show", "job", "7"]
 
 
+def test_a_batch_script_is_written_to_no_file(stand_in: StandIn) -> None:
+    (stand_in.folder / "text").write_text("#!/bin/sh\ntrain\n")
+    stand_in.answer(last="cat text")
+    assert stand_in.client().batch_script("7") == "#!/bin/sh\ntrain\n"
+    assert stand_in.calls() == [["scontrol", "write", "batch_script", "7", "-"]]
+
+
 def test_missing_commands_are_named_with_the_remedy(tmp_path: Path) -> None:
     with pytest.raises(SlurmError, match=r"set \[slurm\] bin"):
         Scontrol(str(tmp_path / "nowhere")).release("7")
