@@ -18,6 +18,7 @@ COMMANDS = {
     "classify": "slurm_failover.commands.classify",
     "doctor": "slurm_failover.commands.doctor",
     "explain": "slurm_failover.commands.explain",
+    "history": "slurm_failover.commands.history",
     "install": "slurm_failover.commands.install",
     "logs": "slurm_failover.commands.logs",
     "nodes": "slurm_failover.commands.nodes",

@@ -3,22 +3,16 @@
 from __future__ import annotations
 
 from slurm_failover.happening import Happening, Kind
+from slurm_failover.history import KINDS
 from slurm_failover.model import JobFacts
-from slurm_failover.policy import Action, Verdict
+from slurm_failover.policy import Verdict
 from slurm_failover.record import Record, State, Step
-
-_KINDS = {
-    Action.FAILOVER: Kind.FAILOVER,
-    Action.DENY: Kind.DENIED,
-    Action.EXCEED: Kind.EXCEEDED,
-    Action.TRY_AGAIN: Kind.RETRIED,
-}
 
 
 def account(job: JobFacts, record: Record, verdict: Verdict) -> Happening:
     """A decision on a job. ``record`` is the one that it leaves."""
     return Happening(
-        _KINDS[verdict.action],
+        KINDS[verdict.action],
         verdict.because,
         job=job.label,
         user=job.user,

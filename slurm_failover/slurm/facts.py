@@ -30,37 +30,37 @@ def read_job(raw: Any) -> JobFacts:
     return JobFacts(
         job_id=job_id,
         label=_label(raw, job_id),
-        name=_text(raw, "name"),
-        user=_text(raw, "user_name"),
-        partition=_text(raw, "partition"),
-        qos=_text(raw, "qos"),
+        name=read_text(raw, "name"),
+        user=read_text(raw, "user_name"),
+        partition=read_text(raw, "partition"),
+        qos=read_text(raw, "qos"),
         states=_states(raw, "job_state"),
-        reason=_text(raw, "state_reason"),
-        comment=_text(raw, "comment"),
-        admin_comment=_text(raw, "admin_comment"),
-        nodes=_text(raw, "nodes"),
-        excluded=_text(raw, "excluded_nodes"),
-        required=_text(raw, "required_nodes"),
-        failed_node=_text(raw, "failed_node"),
-        restarts=_number(raw.get("restart_cnt")),
-        start=float(_number(raw.get("start_time"))),
-        end=float(_number(raw.get("end_time"))),
-        eligible=float(_number(raw.get("eligible_time"))),
-        exit_code=_number(code.get("return_code")),
-        exit_signal=_number(_object(code, "signal").get("id")),
+        reason=read_text(raw, "state_reason"),
+        comment=read_text(raw, "comment"),
+        admin_comment=read_text(raw, "admin_comment"),
+        nodes=read_text(raw, "nodes"),
+        excluded=read_text(raw, "excluded_nodes"),
+        required=read_text(raw, "required_nodes"),
+        failed_node=read_text(raw, "failed_node"),
+        restarts=read_number(raw.get("restart_cnt")),
+        start=float(read_number(raw.get("start_time"))),
+        end=float(read_number(raw.get("end_time"))),
+        eligible=float(read_number(raw.get("eligible_time"))),
+        exit_code=read_number(code.get("return_code")),
+        exit_signal=read_number(_object(code, "signal").get("id")),
         batch=raw.get("batch_flag") is True,
         requeue=raw.get("requeue") is True,
         # Suspending a job sets its priority to 0, which Slurm's JSON shows as a hold (24.11.5).
         held=raw.get("hold") is True and "SUSPENDED" not in _states(raw, "job_state"),
-        held_by_requeue=_text(raw, "state_description").replace("_", " ") == REQUEUED_HELD,
-        priority=_number(raw.get("priority")),
+        held_by_requeue=read_text(raw, "state_description").replace("_", " ") == REQUEUED_HELD,
+        priority=read_number(raw.get("priority")),
         gres_detail=_texts(raw.get("gres_detail")),
         allocated=_allocated(raw),
-        node_count=_number(raw.get("node_count")),
+        node_count=read_number(raw.get("node_count")),
         components=_components(raw),
-        federation=_text(raw, "federation_origin"),
-        stdout=_text(raw, "standard_output"),
-        batch_host=_text(raw, "batch_host"),
+        federation=read_text(raw, "federation_origin"),
+        stdout=read_text(raw, "standard_output"),
+        batch_host=read_text(raw, "batch_host"),
     )
 
 
@@ -72,26 +72,26 @@ def read_node(raw: Any) -> NodeFacts:
     return NodeFacts(
         name=name,
         states=_states(raw, "state"),
-        reason=_text(raw, "reason"),
-        reason_time=float(_number(raw.get("reason_changed_at"))),
-        extra=_text(raw, "extra"),
-        comment=_text(raw, "comment"),
+        reason=read_text(raw, "reason"),
+        reason_time=float(read_number(raw.get("reason_changed_at"))),
+        extra=read_text(raw, "extra"),
+        comment=read_text(raw, "comment"),
         partitions=_texts(raw.get("partitions")),
     )
 
 
 def _label(raw: dict[str, Any], job_id: int) -> str:
-    if leader := _number(raw.get("het_job_id")):
+    if leader := read_number(raw.get("het_job_id")):
         return str(leader)
-    array, task = _number(raw.get("array_job_id")), raw.get("array_task_id")
+    array, task = read_number(raw.get("array_job_id")), raw.get("array_task_id")
     if not array or not isinstance(task, dict) or task.get("set") is not True:
         return str(job_id)
-    return f"{array}_{_number(task)}"
+    return f"{array}_{read_number(task)}"
 
 
 def _components(raw: dict[str, Any]) -> tuple[int, ...]:
     """The ids of a heterogeneous job; Slurm writes them as ``4-5,7``."""
-    text = _text(raw, "het_job_id_set")
+    text = read_text(raw, "het_job_id_set")
     try:
         return tuple(map(int, RangeSet(text))) if text else ()
     except RangeSetParseError:
@@ -109,7 +109,8 @@ def _object(raw: dict[str, Any], key: str) -> dict[str, Any]:
     return value if isinstance(value, dict) else {}
 
 
-def _text(raw: dict[str, Any], key: str) -> str:
+def read_text(raw: dict[str, Any], key: str) -> str:
+    """A member that is text, else ""."""
     value = raw.get(key)
     return value if isinstance(value, str) else ""
 
@@ -123,7 +124,8 @@ def _states(raw: dict[str, Any], key: str) -> frozenset[str]:
     return frozenset(_texts([value] if isinstance(value, str) else value))
 
 
-def _number(value: object) -> int:
+def read_number(value: object) -> int:
+    """A number, plain or as Slurm writes one that may be unset; 0 for what is none."""
     if isinstance(value, dict):
         value = value.get("number") if value.get("set") is not False else 0
     if isinstance(value, bool) or not isinstance(value, (int, float)):

@@ -1,0 +1,86 @@
+"""``slurm-failover history``: what failed over, was denied or was drained, and what it cost."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import click
+
+from slurm_failover.commands.banner import clock
+from slurm_failover.commands.jobid import JOB_ID
+from slurm_failover.commands.past import Past, look_back, span_options
+from slurm_failover.history import Entry, lost, on_nodes
+from slurm_failover.lifecycle import expand, merge_nodes
+from slurm_failover.render import print_json, print_table
+from slurm_failover.settings.tables import Settings
+from slurm_failover.slurm.accounting import Span
+
+COLUMNS = (
+    *("TIME", "EVENT", "JOB", "USER", "NODES"),
+    *("RAN", "RESTART", "GPU-TIME LOST", "BECAUSE"),
+)
+
+
+@click.command("history")
+@click.argument("jobs", nargs=-1, type=JOB_ID, metavar="[JOB]...")
+@span_options("now-7days")
+@click.option("--node", "nodelist", default="", metavar="NODELIST", help="Only on these nodes.")
+@click.option("--user", default="", help="Only jobs of this user.")
+@click.option("--json", "as_json", is_flag=True, help="Print JSON, one object for each event.")
+@click.pass_obj
+def command(
+    settings: Settings,
+    *,
+    jobs: tuple[str, ...],
+    span: Span,
+    nodelist: str,
+    user: str,
+    as_json: bool,
+) -> None:
+    """Show what failed over, was denied or was drained, oldest first, from Slurm's accounting.
+
+    RAN is how long the run had lasted, RESTART how long the job then took to start again, and
+    GPU-TIME LOST both of them times the run's GPUs: the most that a fault can have cost, for Slurm
+    does not know which checkpoint the job went on from.
+
+    With JOB or --user drains are left out. Of JOB everything is shown, unless --since is given.
+    """
+    wanted = expand(nodelist)
+    past = look_back(settings, span, jobs=jobs, user=user)
+    entries = on_nodes(past.entries, wanted) if wanted else past.entries
+    if as_json:
+        print_json([_as_json(entry) for entry in entries])
+    else:
+        print_table(COLUMNS, [_row(entry) for entry in entries], _nothing(past))
+
+
+def _nothing(past: Past) -> str:
+    seen = f"{past.runs_seen} run{'s' * (past.runs_seen != 1)} of jobs"
+    return f"Nothing happened: {seen} in that time, and none failed over, was denied or exceeded."
+
+
+def _as_json(entry: Entry) -> dict[str, Any]:
+    return entry.as_json() | {"gpu_seconds_lost": lost(entry) if entry.job else None}
+
+
+def _row(entry: Entry) -> tuple[str, ...]:
+    is_job = bool(entry.job)
+    return (
+        clock(entry.time),
+        entry.kind.value,
+        entry.job or "-",
+        entry.user or "-",
+        merge_nodes(entry.nodes) or "-",
+        span_of(entry.ran) if is_job else "-",
+        span_of(entry.waited) if entry.waited is not None else "-",
+        span_of(lost(entry)) if lost(entry) else "-",
+        entry.because,
+    )
+
+
+def span_of(seconds: float) -> str:
+    """A length of time as Slurm writes elapsed ones: ``[D-]HH:MM:SS``."""
+    days, rest = divmod(round(seconds), 86400)
+    hours, rest = divmod(rest, 3600)
+    words = f"{hours:02}:{rest // 60:02}:{rest % 60:02}"
+    return f"{days}-{words}" if days else words

@@ -1,0 +1,102 @@
+"""What ``history`` and ``report`` look back on: one question to each of Slurm's memories."""
+
+from __future__ import annotations
+
+import sys
+import threading
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from functools import wraps
+from typing import Any
+
+import click
+from rich.console import Console
+
+from slurm_failover.cli import say_to_terminal
+from slurm_failover.errors import SlurmUnavailable
+from slurm_failover.history import Entry, Run, tell
+from slurm_failover.model import JobFacts, NodeFacts
+from slurm_failover.settings.tables import Settings
+from slurm_failover.slurm.accounting import Accounting, Span
+from slurm_failover.slurm.connect import connect_for_many
+
+QUIET = 2.0
+"""Seconds after which a person is told that we wait."""
+
+
+@dataclass(frozen=True, slots=True)
+class Past:
+    """What happened in a span, and the runs that it was read from."""
+
+    runs: list[Run]
+    entries: list[Entry]
+
+    @property
+    def runs_seen(self) -> int:
+        """How many runs of jobs the accounting showed us."""
+        return len(self.runs)
+
+
+def span_options(since: str) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
+    """The options --since and --until, handed on as one ``span``. ``since`` is what --since is
+    where no jobs are named.
+    """
+
+    def decorate(function: Callable[..., Any]) -> Callable[..., Any]:
+        @click.option("--since", default="", metavar="TIME", help=f"{_FORMS} Default: {since}.")
+        @click.option("--until", default="", metavar="TIME", help="And no later than this.")
+        @wraps(function)
+        def wrapped(*args: Any, since: str, until: str, **rest: Any) -> Any:
+            return function(*args, span=Span(since or default_of(rest), until), **rest)
+
+        return wrapped
+
+    def default_of(rest: dict[str, Any]) -> str:
+        return "" if rest.get("jobs") else since
+
+    return decorate
+
+
+_FORMS = "Runs and drains from this time on, as sacct takes it: now-7days, 2026-01-31, 01/31-12:00."
+
+
+def look_back(
+    settings: Settings, span: Span, *, jobs: tuple[str, ...] = (), user: str = ""
+) -> Past:
+    """What happened, as far as whoever asks may see it. Raises SlurmError."""
+    accounting = Accounting(settings.slurm.bin)
+    with _told("waiting for Slurm's accounting"):
+        runs = accounting.runs(span, jobs, user)
+        about_all = not (jobs or user)
+        outages = accounting.outages(span) if about_all else []
+        living, nodes = _ask_controller(settings)
+    entries = tell(runs, living, outages, nodes if about_all and not span.until else ())
+    return Past(runs, entries)
+
+
+def _ask_controller(settings: Settings) -> tuple[list[JobFacts], list[NodeFacts]]:
+    """What slurmctld knows now; nothing, and a word on it, where it does not answer."""
+    slurm = connect_for_many(settings, lambda _: None)
+    try:
+        return slurm.jobs(), slurm.nodes()
+    except SlurmUnavailable as error:
+        say_to_terminal(f"without what only slurmctld knows, of jobs that wait now: {error}")
+        return [], []
+
+
+@contextmanager
+def _told(words: str) -> Iterator[None]:
+    """Tell a person at a terminal what is waited for, once it takes long."""
+    if not sys.stderr.isatty():
+        yield
+        return
+    status = Console(stderr=True).status(words)
+    timer = threading.Timer(QUIET, status.start)
+    timer.start()
+    try:
+        yield
+    finally:
+        timer.cancel()
+        timer.join()
+        status.stop()

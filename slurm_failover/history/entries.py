@@ -1,0 +1,167 @@
+"""The entries of the history: what came of each run, and what was found on nodes."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from slurm_failover.breaker import FaultNote, read_notes
+from slurm_failover.errors import RecordError
+from slurm_failover.evidence import REASON_PREFIX, SAME_ATTEMPT
+from slurm_failover.happening import Kind
+from slurm_failover.history.runs import Outage, Run
+from slurm_failover.lifecycle import expand
+from slurm_failover.model import JobFacts, NodeFacts
+from slurm_failover.policy import Action
+from slurm_failover.record import Attempt, Record, read_record, tidy
+
+KINDS = {
+    Action.FAILOVER: Kind.FAILOVER,
+    Action.DENY: Kind.DENIED,
+    Action.EXCEED: Kind.EXCEEDED,
+    Action.TRY_AGAIN: Kind.RETRIED,
+}
+"""What a decision is called where it is told of."""
+
+_REASON_LIMIT = 255
+
+
+@dataclass(frozen=True, slots=True)
+class Entry:
+    """One thing that happened at ``time``, to a job or to a node.
+
+    ``ran`` is how many seconds the run had lasted, ``waited`` how many went by from its end to the
+    next start; None where none has followed. ``gpus`` are those of the run.
+    """
+
+    kind: Kind
+    time: float
+    because: str
+    nodes: str
+    job: str = ""
+    user: str = ""
+    name: str = ""
+    attempt: int = 0
+    gpus: int = 0
+    ran: float = 0.0
+    waited: float | None = None
+
+    def as_json(self) -> dict[str, Any]:
+        """The entry as a JSON object; what a node's entry has no value for is null."""
+        is_job = bool(self.job)
+        return {
+            "time": self.time,
+            "event": self.kind.value,
+            "job": self.job or None,
+            "user": self.user or None,
+            "name": self.name or None,
+            "attempt": self.attempt or None,
+            "nodes": _names(self.nodes),
+            "because": self.because,
+            "gpus": self.gpus if is_job else None,
+            "ran_seconds": self.ran if is_job else None,
+            "restart_seconds": self.waited,
+        }
+
+
+def tell(
+    runs: Iterable[Run],
+    living: Iterable[JobFacts] = (),
+    outages: Sequence[Outage] = (),
+    nodes: Iterable[NodeFacts] = (),
+) -> list[Entry]:
+    """Everything that happened, oldest first.
+
+    ``living`` are the jobs that slurmctld knows, ``nodes`` its nodes. Of a job those runs are told
+    that are among ``runs``.
+    """
+    comments = defaultdict(list)
+    for job in living:
+        comments[job.label].append(job.admin_comment)
+    by_job: dict[str, list[Run]] = defaultdict(list)
+    for run in runs:
+        by_job[run.label].append(run)
+    entries = [entry for job, own in by_job.items() for entry in _of_job(own, comments[job])]
+    entries += [_of_outage(outage) for outage in outages if _is_ours(outage)]
+    notes = [note for node in nodes for note in read_notes(node.name, node.extra)]
+    entries += [_of_note(note) for note in notes if not _has_drained(note, outages)]
+    return sorted(entries, key=lambda entry: (entry.time, entry.job, entry.nodes))
+
+
+def on_nodes(entries: Iterable[Entry], wanted: Iterable[str]) -> list[Entry]:
+    """The entries about any of these nodes."""
+    chosen = set(wanted)
+    return [entry for entry in entries if not chosen.isdisjoint(_names(entry.nodes))]
+
+
+def _of_job(runs: Iterable[Run], comments: Iterable[str]) -> list[Entry]:
+    ordered = sorted((run for run in runs if run.start), key=lambda run: run.start)
+    attempts = _attempts([*(run.admin_comment for run in ordered), *comments])
+    entries = []
+    for number, run in enumerate(ordered):
+        attempt = next((a for a in attempts if abs(a.start - run.start) <= SAME_ATTEMPT), None)
+        if attempt is not None and attempt.outcome in KINDS:
+            entries.append(_of_run(run, attempt, ordered[number + 1 : number + 2]))
+    return entries
+
+
+def _of_run(run: Run, attempt: Attempt, following: Sequence[Run]) -> Entry:
+    end = run.end or attempt.end
+    return Entry(
+        kind=KINDS[Action(attempt.outcome)],
+        time=end,
+        because=tidy(attempt.because),
+        nodes=run.nodes or attempt.nodes,
+        job=run.label,
+        user=tidy(run.user),
+        name=tidy(run.name),
+        attempt=attempt.number,
+        gpus=run.gpus,
+        ran=max(0.0, end - run.start),
+        waited=max(0.0, following[0].start - end) if following else None,
+    )
+
+
+def _attempts(comments: Iterable[str]) -> list[Attempt]:
+    """The attempts that have ended, by what each of the records says; a later record counts."""
+    found: dict[float, Attempt] = {}
+    for record in filter(None, map(_read, comments)):
+        found |= {attempt.start: attempt for attempt in record.history}
+    return list(found.values())
+
+
+def _read(admin_comment: str) -> Record | None:
+    try:
+        return read_record(admin_comment)
+    except RecordError:
+        return None
+
+
+def _is_ours(outage: Outage) -> bool:
+    return outage.reason.startswith(REASON_PREFIX)
+
+
+def _of_outage(outage: Outage) -> Entry:
+    words = outage.reason.removeprefix(REASON_PREFIX)
+    return Entry(Kind.DRAIN, outage.start, tidy(words, _REASON_LIMIT), outage.node)
+
+
+def _of_note(note: FaultNote) -> Entry:
+    kind = Kind.DRAIN_PUT_OFF if note.waits else Kind.FAULT
+    return Entry(kind, note.time, tidy(note.because or note.code), note.node)
+
+
+def _has_drained(note: FaultNote, outages: Iterable[Outage]) -> bool:
+    """Whether a drain was for the noted fault: a note's sentence may be cut short."""
+    words = REASON_PREFIX + note.because.removesuffix("…")
+    return any(out.node == note.node and out.reason.startswith(words) for out in outages)
+
+
+def _names(hostlist: str) -> list[str]:
+    """The nodes of a hostlist; what is none stands for itself."""
+    try:
+        return expand(hostlist)
+    except RecordError:
+        return [hostlist]

@@ -1,0 +1,82 @@
+"""Slurm's accounting through sacct and sacctmgr; times of a span are for them to understand."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+from collections.abc import Collection
+from dataclasses import dataclass
+
+from slurm_failover.errors import SlurmError, SlurmUnavailable
+from slurm_failover.history import Outage, Run
+from slurm_failover.slurm.accounting_facts import OUTAGE_FIELDS, read_outage, read_run
+from slurm_failover.slurm.scontrol import JSON, explain
+
+TIMEOUT = 600.0
+"""Seconds: slurmdbd may have to read months of a large site."""
+
+
+@dataclass(frozen=True, slots=True)
+class Span:
+    """From when until when, as a person writes it for sacct: ``now-7days``, ``2026-01-31``. Empty
+    leaves it to sacct.
+    """
+
+    since: str = ""
+    until: str = ""
+
+
+class Accounting:
+    """What the asking user may see of it; the commands are in ``folder``. Both methods raise
+    SlurmError with Slurm's own words, SlurmUnavailable where slurmdbd does not answer.
+    """
+
+    def __init__(self, folder: str = "/usr/bin", timeout: float = TIMEOUT) -> None:
+        self._folder = folder
+        self._timeout = timeout
+
+    def runs(self, span: Span, jobs: Collection[str] = (), user: str = "") -> list[Run]:
+        """All runs in the span, each requeue's by itself: of all jobs, of these, or of a user's."""
+        chosen = [f"--user={user}"] if user else ["--allusers"]
+        chosen += [f"--jobs={','.join(jobs)}"] if jobs else []
+        chosen += [f"--starttime={span.since}"] if span.since else []
+        chosen += [f"--endtime={span.until}"] if span.until else []
+        answer = self._ask("sacct", "--duplicates", "--allocations", JSON, *chosen)
+        try:
+            rows = list(json.loads(answer)["jobs"])
+        except (ValueError, LookupError, TypeError) as error:
+            raise SlurmError(f"sacct gave no JSON, is it older than 24.11? {error!r}") from error
+        return [run for row in rows if (run := read_run(row)) is not None]
+
+    def outages(self, span: Span) -> list[Outage]:
+        """The times in which nodes were out of service that reach into the span. sacctmgr takes a
+        span that it does not understand for none (seen on 26.05.5): ask for the runs first.
+        """
+        times = {"start": span.since, "end": span.until}
+        chosen = [f"{key}={value}" for key, value in times.items() if value]
+        form = f"format={OUTAGE_FIELDS}"
+        options = ("--readonly", "--parsable2", "--noheader")
+        answer = self._ask("sacctmgr", *options, "show", "event", *chosen, form)
+        return [out for line in answer.splitlines() if (out := read_outage(line)) is not None]
+
+    def _ask(self, program: str, *arguments: str) -> str:
+        command = [f"{self._folder}/{program}", *arguments]
+        try:
+            done = subprocess.run(
+                [os.fsencode(word) for word in command],
+                stdin=subprocess.DEVNULL,
+                capture_output=True,
+                timeout=self._timeout,
+                check=False,
+                env={**os.environ, "SLURM_TIME_FORMAT": "%s"},
+            )
+        except subprocess.TimeoutExpired as error:
+            raise SlurmUnavailable(f"{program} did not answer in {self._timeout} s") from error
+        except OSError as error:
+            raise SlurmError(
+                f"{command[0]} can not be run: {error.strerror}; set [slurm] bin to its folder"
+            ) from error
+        if done.returncode != 0:
+            raise explain(program, os.fsdecode(done.stderr) + os.fsdecode(done.stdout))
+        return os.fsdecode(done.stdout)

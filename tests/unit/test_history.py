@@ -1,0 +1,352 @@
+"""What happened to jobs and nodes, told from Slurm's accounting, and as a user types it."""
+
+from __future__ import annotations
+
+import json
+import stat
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+from click.testing import CliRunner, Result
+
+from slurm_failover.breaker import FaultNote, write_notes
+from slurm_failover.cli import main
+from slurm_failover.commands import past
+from slurm_failover.errors import SlurmError, SlurmUnavailable
+from slurm_failover.happening import Kind
+from slurm_failover.history import (
+    STOCK_DELAY,
+    Entry,
+    Outage,
+    Run,
+    kept_going,
+    lost,
+    on_nodes,
+    saved,
+    tell,
+)
+from slurm_failover.model import JobFacts, NodeFacts
+from slurm_failover.record import Attempt, Record, State, write_record
+from slurm_failover.slurm.accounting import Accounting, Span
+from slurm_failover.slurm.accounting_facts import read_outage, read_run
+
+LOST = "n1: Xid 79 on GPU 0000:3b:00: GPU has fallen off the bus"
+FIRST = Attempt(1, "n[1-2]", 1000.0, 1101.0, "failover", LOST)
+MOVED = write_record("", Record(State.RESUMED, retries=1, max_retries=3, history=(FIRST,)))
+ARMED = write_record("", Record(State.ARMED))
+RUNS = [
+    Run("7", "alice", "train", "n[1-2]", 1000.0, 1100.0, 4, ARMED),
+    Run("7", "alice", "train", "n[3-4]", 1102.0, 1202.0, 4, MOVED),
+]
+DRAIN = Outage("n1", 1099.0, 0.0, "DRAIN", "slurm-failover: Xid 79 on GPU 0000:3b:00: GPU has fal")
+
+
+def denied(because: str = "the program ended with exit code 3") -> str:
+    attempt = Attempt(1, "n1", 1000.0, 1101.0, "deny", because)
+    return write_record("", Record(State.INTERNALERROR, attempt=attempt, history=(attempt,)))
+
+
+def test_a_failover_is_told_with_its_run_its_restart_and_its_cause() -> None:
+    assert tell(RUNS) == [
+        Entry(Kind.FAILOVER, 1100.0, LOST, "n[1-2]", "7", "alice", "train", 1, 4, 100.0, 2.0)
+    ]
+
+
+def test_a_denial_that_slurmctld_alone_knows_yet_is_told() -> None:
+    job = JobFacts(7, "7", admin_comment=denied())
+    told = tell(RUNS[:1], [job])
+    assert [(e.kind, e.because, e.waited) for e in told] == [
+        (Kind.DENIED, "the program ended with exit code 3", None)
+    ]
+
+
+def test_a_run_that_the_span_does_not_hold_is_not_told() -> None:
+    assert tell(RUNS[1:]) == []
+
+
+def test_a_job_that_only_ran_is_not_told() -> None:
+    assert tell([replace(RUNS[0], admin_comment=ARMED), Run("8", start=5.0, end=6.0)]) == []
+
+
+def test_a_later_record_overrules_an_earlier_one() -> None:
+    first = replace(RUNS[0], admin_comment=denied("too early"))
+    assert [entry.kind for entry in tell([first, RUNS[1]])] == [Kind.FAILOVER]
+
+
+def test_another_jobs_record_counts_for_nothing() -> None:
+    assert tell(RUNS[:1], [JobFacts(8, "8", admin_comment=denied())]) == []
+
+
+def test_our_drains_are_told_and_those_of_others_are_not() -> None:
+    outages = [DRAIN, replace(DRAIN, node="n2", reason="bad fan"), replace(DRAIN, reason="")]
+    told = tell([], (), outages)
+    assert [(e.kind, e.nodes, e.time, e.job) for e in told] == [(Kind.DRAIN, "n1", 1099.0, "")]
+    assert told[0].because.startswith("Xid 79 on GPU")
+
+
+def test_a_fault_that_drained_nothing_is_told_from_the_nodes_note() -> None:
+    def node(name: str, because: str, *, waits: bool) -> NodeFacts:
+        note = FaultNote(name, 1098.0, "xid-79", because, waits=waits)
+        return NodeFacts(name, extra=write_notes("", [note], 1100.0))
+
+    same = node("n1", "Xid 79 on GPU 0000:3b:00: GPU has fal…", waits=False)
+    nodes = [same, node("n2", "Xid 48", waits=True), node("n3", "Xid 48", waits=False)]
+    told = tell([], (), [DRAIN], nodes)
+    assert [(e.kind, e.nodes) for e in told] == [
+        (Kind.DRAIN_PUT_OFF, "n2"),
+        (Kind.FAULT, "n3"),
+        (Kind.DRAIN, "n1"),
+    ]
+
+
+def test_what_is_told_can_not_steer_a_terminal() -> None:
+    wild = replace(RUNS[0], name="a\x1b[2J", user="b\n", admin_comment=denied("c\x1b[0m"))
+    entry = tell([wild])[0]
+    assert all(word.isprintable() for word in (entry.name, entry.user, entry.because))
+
+
+def test_a_damaged_record_costs_its_own_job_alone() -> None:
+    runs = [*RUNS, Run("9", start=1.0, end=2.0, admin_comment='{"slurm-failover":{"v":9}}')]
+    assert [entry.job for entry in tell(runs)] == ["7"]
+
+
+def test_the_entries_of_some_nodes() -> None:
+    entries = tell(RUNS, (), [DRAIN, replace(DRAIN, node="n9")])
+    assert [entry.nodes for entry in on_nodes(entries, ["n2", "n9"])] == ["n9", "n[1-2]"]
+
+
+def test_time_lost_is_the_run_and_the_wait_and_time_saved_is_slurms_own_delay() -> None:
+    moved = tell(RUNS)[0]
+    assert lost(moved) == 4 * (100.0 + 2.0)
+    assert saved(moved) == 4 * (STOCK_DELAY - 2.0)
+    slow, open_end = replace(moved, waited=500.0), replace(moved, waited=None)
+    assert (saved(slow), saved(open_end), lost(open_end)) == (0.0, 0.0, 400.0)
+    denial, exceeded = replace(moved, kind=Kind.DENIED), replace(open_end, kind=Kind.EXCEEDED)
+    assert (lost(denial), saved(denial)) == (0.0, 0.0)
+    assert (lost(exceeded), saved(exceeded)) == (400.0, 0.0)
+
+
+def test_what_kept_going_are_the_runs_after_a_failover_that_were_not_lost() -> None:
+    entries = tell(RUNS)
+    assert kept_going(RUNS, entries, 5000.0) == 400.0
+    running = [RUNS[0], replace(RUNS[1], end=0.0)]
+    assert kept_going(running, entries, 1112.0) == 40.0
+    again = replace(entries[0], time=1202.0)
+    assert kept_going(RUNS, [*entries, again], 5000.0) == 0.0
+    assert kept_going([Run("8", start=1.0, end=9.0, gpus=1)], entries, 5000.0) == 0.0
+
+
+# --- what Slurm's commands write ----------------------------------------------------------------
+
+ROW = {
+    "job_id": 12,
+    "array": {"job_id": 11, "task_id": {"set": True, "infinite": False, "number": 3}},
+    "het": {"job_id": 0},
+    "user": "alice",
+    "name": "train",
+    "nodes": "n1",
+    "time": {"start": 1000, "end": 1100},
+    "comment": {"administrator": "words", "job": "", "system": ""},
+    "tres": {
+        "allocated": [
+            {"type": "cpu", "name": "", "count": 9},
+            {"type": "energy", "name": "", "count": -2},
+            {"type": "gres", "name": "gpu", "count": 4},
+            {"type": "gres", "name": "gpu:h200", "count": 4},
+        ]
+    },
+}
+
+
+def test_a_row_of_the_accounting_is_read() -> None:
+    assert read_run(ROW) == Run("11_3", "alice", "train", "n1", 1000.0, 1100.0, 4, "words")
+
+
+def test_a_components_row_is_its_leaders_and_typed_gpus_are_summed() -> None:
+    typed = [{"type": "gres", "name": f"gpu:{kind}", "count": 2} for kind in "ab"]
+    run = read_run({**ROW, "het": {"job_id": 10}, "tres": {"allocated": typed}})
+    assert run is not None
+    assert (run.label, run.gpus) == ("10", 4)
+
+
+@pytest.mark.parametrize("key", ["array", "het", "time", "comment", "tres", "nodes", "user"])
+@pytest.mark.parametrize("odd", [None, 5, "x", [], {}, {"allocated": [None, {"type": "gres"}]}])
+def test_an_odd_member_costs_itself_alone(key: str, odd: object) -> None:
+    run = read_run({**ROW, key: odd})
+    assert run is not None
+    assert run.name == "train"
+
+
+@pytest.mark.parametrize("odd", [None, 5, [], {}, {"job_id": 0}, {"job_id": "x"}])
+def test_what_is_no_row_is_no_run(odd: object) -> None:
+    assert read_run(odd) is None
+
+
+def test_a_node_event_is_read_and_its_reason_may_hold_the_delimiter() -> None:
+    assert read_outage("n1|5|Unknown|DRAIN|slurm-failover: a|b") == Outage(
+        "n1", 5.0, 0.0, "DRAIN", "slurm-failover: a|b"
+    )
+    assert read_outage("|5|Unknown||Cluster Registered TRES") is None
+    assert read_outage("a wrapped reason") is None
+
+
+class Bin:
+    """A folder with a sacct and a sacctmgr that write down how they were called."""
+
+    def __init__(self, folder: Path) -> None:
+        self.folder = folder
+        self.say("sacct", json.dumps({"jobs": [ROW]}))
+        self.say("sacctmgr", "n1|5|6|DRAIN|slurm-failover: x")
+
+    def say(self, program: str, answer: str, rc: int = 0) -> None:
+        path = self.folder / program
+        (self.folder / f"{program}.answer").write_text(answer + "\n")
+        path.write_text(
+            f'#!/bin/sh\nprintf "%s\\n" "$SLURM_TIME_FORMAT" "$@" >{path}.called\n'
+            f"cat {path}.answer\nexit {rc}\n"
+        )
+        path.chmod(path.stat().st_mode | stat.S_IXUSR)
+
+    def called(self, program: str) -> list[str]:
+        return (self.folder / f"{program}.called").read_text().splitlines()
+
+
+@pytest.fixture
+def folder(tmp_path: Path) -> Bin:
+    return Bin(tmp_path)
+
+
+def test_sacct_itself_understands_the_times(folder: Bin) -> None:
+    accounting = Accounting(str(folder.folder))
+    span = Span("now-7days", "noon")
+    assert [run.label for run in accounting.runs(span, ["7", "8_1"])] == ["11_3"]
+    assert accounting.outages(span) == [Outage("n1", 5.0, 6.0, "DRAIN", "slurm-failover: x")]
+    called = folder.called("sacct")
+    assert {"--starttime=now-7days", "--endtime=noon", "--jobs=7,8_1"} <= set(called)
+    assert {"--duplicates", "--allocations", "--allusers"} <= set(called)
+    assert {"start=now-7days", "end=noon"} <= set(folder.called("sacctmgr"))
+    assert called[0] == folder.called("sacctmgr")[0] == "%s"
+
+
+def test_a_users_jobs_are_asked_for_by_name(folder: Bin) -> None:
+    Accounting(str(folder.folder)).runs(Span(), user="bob")
+    called = folder.called("sacct")
+    assert "--user=bob" in called
+    assert "--allusers" not in called
+    assert not [word for word in called if "time" in word or "--jobs" in word]
+
+
+def test_what_slurm_refuses_is_told_in_its_own_words(folder: Bin) -> None:
+    accounting = Accounting(str(folder.folder))
+    folder.say("sacct", "Invalid time specification (pos=0): foo", 1)
+    with pytest.raises(SlurmError, match="sacct: Invalid time specification"):
+        accounting.runs(Span("foo"))
+    folder.say("sacct", "sacct: error: Problem talking to the database: Connection refused", 1)
+    with pytest.raises(SlurmUnavailable):
+        accounting.runs(Span())
+    for answer in ("no JSON", "[]", "{}", '{"jobs": 5}'):
+        folder.say("sacct", answer)
+        with pytest.raises(SlurmError, match="is it older than"):
+            accounting.runs(Span())
+
+
+# --- the command --------------------------------------------------------------------------------
+
+
+class Desk:
+    """A terminal before a site with one failover, one denial and one drain."""
+
+    def __init__(self) -> None:
+        self.asked: list[tuple[Span, tuple[str, ...], str]] = []
+        self.runs_told = [*RUNS, replace(RUNS[0], label="8", user="bob", nodes="n2")]
+        self.jobs_told = [JobFacts(8, "8", admin_comment=denied())]
+        self.is_up = True
+
+    def runs(self, span: Span, jobs: tuple[str, ...] = (), user: str = "") -> list[Run]:
+        self.asked.append((span, tuple(jobs), user))
+        return self.runs_told
+
+    def outages(self, _: Span) -> list[Outage]:
+        return [DRAIN]
+
+    def jobs(self) -> list[JobFacts]:
+        if not self.is_up:
+            raise SlurmUnavailable("scontrol: no answer")
+        return self.jobs_told
+
+    def nodes(self) -> list[NodeFacts]:
+        return []
+
+    def type(self, *words: str) -> Result:
+        return CliRunner().invoke(main, words)
+
+
+@pytest.fixture
+def desk(monkeypatch: pytest.MonkeyPatch) -> Desk:
+    desk = Desk()
+    monkeypatch.setattr(past, "Accounting", lambda _: desk)
+    monkeypatch.setattr(past, "connect_for_many", lambda *_: desk)
+    monkeypatch.setenv("COLUMNS", "220")
+    monkeypatch.setenv("TZ", "UTC")
+    return desk
+
+
+def test_the_history_is_a_table_oldest_first(desk: Desk) -> None:
+    done = desk.type("history")
+    rows = [line.split(maxsplit=8) for line in done.output.splitlines()]
+    assert done.exit_code == 0
+    assert [row[1] for row in rows[1:]] == ["drain", "failover", "denied"]
+    moved = next(row for row in rows if row[1] == "failover")
+    assert moved[2:8] == ["7", "alice", "n[1-2]", "00:01:40", "00:00:02", "00:06:48"]
+    assert moved[8] == LOST
+    assert desk.asked == [(Span("now-7days", ""), (), "")]
+
+
+def test_the_history_as_json_is_whole(desk: Desk) -> None:
+    told = json.loads(desk.type("history", "--json", "--node", "n1").output)
+    assert [entry["event"] for entry in told] == ["drain", "failover"]
+    assert told[1] == {
+        "time": 1100.0,
+        "event": "failover",
+        "job": "7",
+        "user": "alice",
+        "name": "train",
+        "attempt": 1,
+        "nodes": ["n1", "n2"],
+        "because": LOST,
+        "gpus": 4,
+        "ran_seconds": 100.0,
+        "restart_seconds": 2.0,
+        "gpu_seconds_lost": 408.0,
+    }
+    assert told[0]["job"] is told[0]["gpu_seconds_lost"] is None
+
+
+def test_of_named_jobs_all_times_and_no_drains(desk: Desk) -> None:
+    told = json.loads(desk.type("history", "--json", "7").output)
+    assert {entry["event"] for entry in told} == {"failover", "denied"}
+    desk.type("history", "--since", "2026-01-31", "--until", "now", "7", "8")
+    desk.type("history", "--user", "bob")
+    assert desk.asked == [
+        (Span("", ""), ("7",), ""),
+        (Span("2026-01-31", "now"), ("7", "8"), ""),
+        (Span("now-7days", ""), (), "bob"),
+    ]
+
+
+def test_a_quiet_week_is_told_with_what_was_looked_at(desk: Desk) -> None:
+    desk.runs_told = [Run("8", start=5.0, end=6.0)]
+    assert desk.type("history", "7").output == (
+        "Nothing happened: 1 run of jobs in that time, and none failed over, was denied or "
+        "exceeded.\n"
+    )
+
+
+def test_without_slurmctld_the_accounting_alone_tells(desk: Desk) -> None:
+    desk.is_up = False
+    done = desk.type("history", "7")
+    assert done.exit_code == 0
+    assert "failover" in done.stdout
+    assert "denied" not in done.stdout
+    assert "without what only slurmctld knows" in done.stderr
