@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import importlib
+import os
 import sys
 from pathlib import Path
 from typing import Any
@@ -72,6 +73,7 @@ def main(ctx: click.Context, settings_path: str) -> None:
     """A GPU fault on Slurm no longer costs a training run."""
     from slurm_failover.settings.file import load_settings
 
+    ctx.color = False if os.environ.get("NO_COLOR") else None
     named = ctx.get_parameter_source("settings_path") is not click.core.ParameterSource.DEFAULT
     if named and not Path(settings_path).exists():
         raise SettingsError(f"{settings_path}: no such file; leave --settings out for the defaults")

@@ -23,7 +23,8 @@ def print_json(value: Any) -> None:
 def print_table(columns: Sequence[str], rows: Iterable[Sequence[str]], empty: str) -> None:
     """Print rows under bare headings as Slurm's commands do; ``empty`` where there are none.
 
-    On a terminal, or where COLUMNS gives a width, the last column wraps; else nothing is cut.
+    On a terminal, or where COLUMNS gives a width, the last column wraps; else nothing is cut. With
+    NO_COLOR set there are no escapes, bold ones included.
     """
     lines = list(rows)
     if not lines:
@@ -43,4 +44,9 @@ def print_table(columns: Sequence[str], rows: Iterable[Sequence[str]], empty: st
 
 def _console() -> Console:
     has_width = sys.stdout.isatty() or os.environ.get("COLUMNS", "").isdecimal()
-    return Console(highlight=False, soft_wrap=not has_width, width=None if has_width else WIDE)
+    return Console(
+        highlight=False,
+        soft_wrap=not has_width,
+        width=None if has_width else WIDE,
+        color_system=None if os.environ.get("NO_COLOR") else "auto",
+    )

@@ -37,7 +37,9 @@ def command(
     user: str,
     as_json: bool,
 ) -> None:
-    """Show what failed over, was denied or was drained, oldest first, from Slurm's accounting.
+    """Show what failed over, was denied or was drained.
+
+    It comes from Slurm's accounting, oldest first, as far as you may see it.
 
     RAN is how long the run had lasted, RESTART how long the job then took to start again, and
     GPU-TIME LOST both of them times the run's GPUs: the most that a fault can have cost, for Slurm

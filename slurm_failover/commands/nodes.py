@@ -5,6 +5,7 @@ from __future__ import annotations
 import click
 
 from slurm_failover.commands.banner import end_with, show_banner
+from slurm_failover.commands.watch import repeat, watch_option
 from slurm_failover.errors import SlurmError
 from slurm_failover.lifecycle import expand, merge_nodes
 from slurm_failover.render import print_json, print_table
@@ -18,12 +19,18 @@ COLUMNS = ("NODE", "STATE", "DRAINED BY US", "JOBS", "REASON")
 @click.command("nodes")
 @click.argument("nodelist", default="")
 @click.option("--json", "as_json", is_flag=True, help="Print JSON, one object for each node.")
+@watch_option
 @click.pass_obj
-def command(settings: Settings, nodelist: str, as_json: bool) -> None:
+def command(settings: Settings, nodelist: str, as_json: bool, every: float | None) -> None:
     """Show what is known against nodes.
 
     With NODELIST these nodes, known or not.
     """
+    repeat(lambda: _show(settings, nodelist, as_json), every, for_programs=as_json)
+
+
+def _show(settings: Settings, nodelist: str, as_json: bool) -> None:
+    """Print what is known now."""
     wanted = expand(nodelist)
     every = connect_for_many(settings, lambda _: None).nodes()
     breaker = show_banner(settings, every, aside=as_json)

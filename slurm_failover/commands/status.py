@@ -9,6 +9,7 @@ import click
 
 from slurm_failover.commands.banner import end_with, show_banner
 from slurm_failover.commands.jobid import JOB_ID, forgotten
+from slurm_failover.commands.watch import repeat, watch_option
 from slurm_failover.errors import NoSuchJob
 from slurm_failover.model import JobFacts
 from slurm_failover.render import print_json, print_table
@@ -31,12 +32,18 @@ COLUMNS = ("JOBID", "USER", "NAME", "STATE", "RETRIES", "NODES", "EXCLUDED", "CA
 @click.command("status")
 @click.argument("jobs", nargs=-1, type=JOB_ID, metavar="[JOB]...")
 @click.option("--json", "as_json", is_flag=True, help="Print JSON, one object for each job.")
+@watch_option
 @click.pass_obj
-def command(settings: Settings, jobs: tuple[str, ...], as_json: bool) -> None:
+def command(settings: Settings, jobs: tuple[str, ...], as_json: bool, every: float | None) -> None:
     """Show flagged jobs: state, retries, nodes and the last cause.
 
     With one JOB, its history as well. Jobs that Slurm has forgotten are in `sacct -D`.
     """
+    repeat(lambda: _show(settings, jobs, as_json), every, for_programs=as_json)
+
+
+def _show(settings: Settings, jobs: tuple[str, ...], as_json: bool) -> None:
+    """Print where the jobs stand now."""
     slurm, limits = connect_for_many(settings, lambda _: None), read_limits(settings)
     known = _find(slurm, jobs)
     found, missing = join_components(known), _missing(jobs, known)
