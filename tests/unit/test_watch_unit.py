@@ -1,4 +1,4 @@
-"""The watcher's systemd unit agrees with the watcher, and systemd with the unit."""
+"""The systemd units agree with the watcher, with systemd, and with what the pages say of them."""
 
 from __future__ import annotations
 
@@ -8,6 +8,7 @@ import subprocess
 from pathlib import Path
 
 import pytest
+from doc_pages import commands
 
 from slurm_failover.node.caught import FOLDER
 from slurm_failover.node.watch import BEAT
@@ -66,3 +67,19 @@ def test_the_unit_is_exposed_to_little() -> None:
     if "offline" in done.stderr:
         pytest.skip("this systemd-analyze reads no unit files")
     assert done.returncode == 0, done.stdout[-300:]
+
+
+@pytest.mark.skipif(not shutil.which("systemctl"), reason="no systemctl here")
+def test_the_units_are_enabled_by_the_commands_that_the_pages_tell(tmp_path: Path) -> None:
+    """In a system of its own, whose systemd does not run: so nothing starts ``--now``."""
+    home = tmp_path / "opt"
+    shutil.copytree(UNIT.parent, home)
+    (tmp_path / "usr/lib/systemd/system").mkdir(parents=True)
+    (tmp_path / "usr/lib/systemd/system/timers.target").touch()
+    told = [words for _, call in commands() if (words := call.split())[0] == "systemctl"]
+    for words in told:
+        words[0:1] = ["systemctl", f"--root={tmp_path}"]
+        argv = [word.replace("$PWD", "/opt") for word in words if word != "--now"]
+        subprocess.run(argv, check=True, capture_output=True)
+    made = {path.name for path in tmp_path.glob("etc/systemd/system/**/*") if path.is_symlink()}
+    assert made == {"slurm-failover-reconcile.service", "slurm-failover-reconcile.timer"}

@@ -1,0 +1,93 @@
+"""Every command of the documentation does what its page says: none ends with an error."""
+
+from __future__ import annotations
+
+import shlex
+from collections.abc import Iterator
+
+import pytest
+from cluster import CONTROLLER, NODES, SHARED, Cluster
+from doc_pages import ROOT, commands
+from story import LOST, Story
+
+ELSEWHERE = {
+    "docker/demo": ("tests/slurm/test_demo.py", '"demo.py"'),
+    "tests/run": (".ci/run", "tests/run"),
+    "tests/bench/run": ("tests/bench/run", "tests/bench/$name"),
+    "python3 -m pip wheel": ("docker/image.py", '"wheel"'),
+    "python3 -m venv /opt/slurm-failover": ("docker/Dockerfile", "venv /opt/slurm-failover"),
+    "/opt/slurm-failover/bin/pip install": ("docker/Dockerfile", "pip install --no-index"),
+    "ln -s /opt/slurm-failover/bin": (
+        "docker/Dockerfile",
+        "/usr/bin/slurm-failover",
+    ),
+    "make -C plugins/spank": ("docker/Dockerfile", "make -s -C /tmp/spank check install"),
+    "cd /opt/slurm-failover/share/slurm-failover/systemd": ("README.md", "systemctl link $PWD"),
+    "systemctl": ("tests/unit/test_watch_unit.py", "systemctl"),
+    "slurm-failover install --apply": ("tests/slurm/test_site.py", '"install", "--apply"'),
+    "slurm-failover uninstall --apply": ("tests/slurm/test_site.py", '"uninstall", "--apply"'),
+}
+"""Commands that make the cluster of these tests, run them or are run where a stock cluster stands:
+the file that runs them, and its words for it.
+"""
+ROOTS = ("resume", "doctor", "breaker", "reconcile")
+"""Commands of ours that are an admin's."""
+SUDO = 'sudo() { runuser "$1" "$2" -- "${@:3}"; }; '
+LOG = f"{SHARED}/kernel.log"
+
+
+@pytest.fixture
+def story(cluster: Cluster) -> Iterator[Story]:
+    """A cluster whose configuration may be changed."""
+    cluster.check(CONTROLLER, "rm -rf /root/etc && cp -a /etc/slurm /root/etc")
+    yield Story(cluster)
+    cluster.check(CONTROLLER, "rm -rf /etc/slurm && mv /root/etc /etc/slurm")
+    cluster.check(CONTROLLER, ["scontrol", "reconfigure"])
+
+
+def fail_over(story: Story) -> int:
+    """A job of alice's that has moved once and runs."""
+    job = story.start("--failover", comment=None)
+    story.cluster.inject(story.nodes(job)[0], LOST)
+    story.end(job, 1)
+    story.wait_running(job, restarts=1, seconds=60)
+    return job
+
+
+def user_of(command: str) -> str:
+    """Whose command it is: an ordinary user's, or root's."""
+    words = shlex.split(command)
+    is_ours = words[0] == "slurm-failover" and words[1] not in ROOTS
+    return "alice" if is_ours or words[0] in ("sbatch", "squeue") else "root"
+
+
+def run_told(cluster: Cluster, command: str) -> str:
+    """Run a command as its page tells it; what is wrong, or nothing."""
+    user = user_of(command)
+    home = "cd ~ && " if user == "alice" else ""
+    host = NODES[3] if "resume" in command else CONTROLLER
+    done = cluster.run(host, f"set -e; {SUDO}{home}{command}", user)
+    worst = 1 if command == "slurm-failover doctor" else 0
+    return "" if done.rc <= worst else f"{command}: {done.rc}: {done.stderr}{done.stdout}"
+
+
+def test_every_command_of_the_documentation_works(story: Story) -> None:
+    cluster, job = story.cluster, fail_over(story)
+    script = "for name in train.sh job.sh; do printf '#!/bin/bash\\ntrue\\n' >~/$name; done"
+    cluster.check(CONTROLLER, script, "alice")
+    cluster.check(CONTROLLER, ["bash", "-c", 'echo "[ 12.5] $1" >$2', "write", LOST, LOG])
+    here = [told for told in commands() if not told[1].startswith(tuple(ELSEWHERE))]
+    wrong = {
+        where: said
+        for where, command in here
+        if (said := run_told(cluster, command.replace("4711", str(job)).replace("FILE", LOG)))
+    }
+    assert len(here) > 20
+    assert not wrong
+
+
+@pytest.mark.parametrize(("command", "there"), ELSEWHERE.items())
+def test_what_is_not_run_here_is_run_there(command: str, there: tuple[str, str]) -> None:
+    assert any(told.startswith(command) for _, told in commands()), "no page says so any more"
+    file, words = there
+    assert words in (ROOT / file).read_text()
