@@ -63,6 +63,7 @@ class Decider:
         self._catch_up = catch_up
         self._is_standby = is_standby
         self._began = time.monotonic()
+        self._seen: dict[str, tuple[float, float]] = {}
         self._slurm = slurm
         self._notes = notes
         self._limits = limits
@@ -132,7 +133,15 @@ class Decider:
         job = jobs.get(note.job_id)
         ids = job.components or (job.job_id,) if job else ()
         completing = any(jobs[one].has("COMPLETING") for one in ids if one in jobs)
-        return not completing or time.time() - note.since > self._wait_for_nodes
+        return not completing or self._waited(note) > self._wait_for_nodes
+
+    def _waited(self, note: Note) -> float:
+        """Seconds since the job's end: before this process saw the note by the clock on the wall,
+        which may be set at any time, and from then on by one that nobody sets.
+        """
+        now, before = time.monotonic(), max(time.time() - note.since, 0.0)
+        seen, waited = self._seen.setdefault(note.name, (now, before))
+        return waited + now - seen
 
     def _ask_nodes(self, jobs: list[JobFacts]) -> dict[str, NodeFacts]:
         names = lifecycle.merge_nodes(*map(_read_attempt_nodes, jobs))

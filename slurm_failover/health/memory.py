@@ -69,6 +69,10 @@ class Memory:
         replaced = memo is not None and None not in (memo.uuid, uuid) and memo.uuid != uuid
         return None if replaced else memo
 
+    def shifted(self, seconds: float) -> Memory:
+        """The memory by a clock that was set forward by ``seconds`` since it was written."""
+        return Memory({name: _shifted(memo, seconds) for name, memo in self.devices.items()})
+
     def to_json(self) -> str:
         """The memory as one line of JSON."""
         return json.dumps(asdict(self), separators=(",", ":"))
@@ -139,6 +143,11 @@ def _streaks(
             yield name, Streak(streak.looks + 1, streak.since) if streak else Streak(1, time)
         elif holds is None and streak is not None:
             yield name, streak
+
+
+def _shifted(memo: Memo, by: float) -> Memo:
+    streaks = {name: replace(s, since=s.since + by) for name, s in memo.streaks.items()}
+    return replace(memo, time=memo.time + by, streaks=streaks)
 
 
 def _memo(raw: dict[str, Any]) -> Memo:

@@ -67,7 +67,11 @@ class Gate:
         ``extra`` is what the node's Extra shall say beside the note, if not what it says already:
         that is known whatever the answer, even where none comes.
         """
-        before = read_notes(self._node, facts.extra)
+        # A note of ours from the future was written before the clock was set back.
+        before = [
+            replace(note, time=min(note.time, new.time))
+            for note in read_notes(self._node, facts.extra)
+        ]
         notes = add_note(before, replace(new, waits=True), self._site.window)
         own = next(note for note in notes if note.code == new.code and note.waits)
         noted = write_notes(facts.extra if extra is None else extra, notes, new.time)

@@ -35,7 +35,7 @@ def stop_job(slurm: Slurm, job: JobFacts, site: CheckpointSettings, say: Say) ->
         slurm.stop(job.label, job.start)
         say(f"job {job.label} is requeued and held")
         return
-    stop = Stop(job.label, job.start, time.time() + wish.grace)
+    stop = Stop(job.label, job.start, time.monotonic() + wish.grace)
     if stops.write_stop(stop):
         slurm.signal(job.label, wish.signal, batch_only=wish.batch_only)
         say(f"job {job.label} has {wish.grace} s after signal {wish.signal} to save its work")
@@ -66,7 +66,7 @@ def _wait_for(path: str) -> None:
 
 def _await_end(slurm: Slurm, stop: Stop, say: Say) -> None:
     while _runs_on(slurm, stop):
-        left = stop.until - time.time()
+        left = stop.until - time.monotonic()
         if left <= 0:
             slurm.stop(stop.label, stop.start)
             say(f"job {stop.label} is requeued and held")

@@ -44,11 +44,15 @@ class JudgedFault:
 
 @dataclass(frozen=True, slots=True)
 class SourceNote:
-    """What the last look at a source left: its time, what it could not see, and its memory."""
+    """What the last look at a source left: its time, what it could not see, and its memory.
+
+    ``uptime`` is the same moment in seconds since boot, 0 where that is not known.
+    """
 
     time: float = 0.0
     unseen: str = ""
     memory: str = ""
+    uptime: float = 0.0
 
 
 @dataclass(frozen=True, slots=True)

@@ -7,7 +7,7 @@ of the look before, and says what is to be remembered for the next. Nothing here
 from __future__ import annotations
 
 import time
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -34,7 +34,8 @@ BMC_TIMEOUT = 12.0
 
 @dataclass(frozen=True, slots=True)
 class Reading:
-    """One look at one source at ``time``, in seconds since the epoch.
+    """One look at one source at ``time``, in seconds since the epoch; ``uptime`` is when it ended,
+    in seconds since boot.
 
     ``unseen`` says what could not be seen, and is empty if nothing was hidden. ``judge`` gives the
     events that the look shows, by the memory of the look before and the number of GPUs that the
@@ -50,6 +51,7 @@ class Reading:
     remember: Callable[[Memory | None], Memory]
     devices: tuple[Device, ...] = ()
     utilization: tuple[tuple[str, int | None], ...] = ()
+    uptime: float = field(default_factory=lambda: _uptime())
 
 
 def read_gpus(settings: Settings, lock: str) -> Reading:
@@ -163,6 +165,10 @@ def _read_log(lines: tuple[str, ...], now: float, rules: Rules) -> list[Event]:
         replace(event, time=now, last_time=now, time_certain=True, source=BMC)
         for event in read_events(records, rules())
     ]
+
+
+def _uptime() -> float:
+    return time.monotonic()
 
 
 def _lazily(rules: Rules) -> Callable[[str], Rule]:

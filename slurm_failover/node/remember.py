@@ -6,6 +6,7 @@ from collections.abc import Callable, Iterable
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
+from slurm_failover.node.clock import set_by
 from slurm_failover.node.ledger import Ledger, SourceNote
 
 if TYPE_CHECKING:
@@ -45,7 +46,7 @@ def take(
         note = ledger.note(reading.source)
         if is_overtaken(ledger, reading):
             continue
-        previous = _recall(note)
+        previous = _recall(note, reading)
         events = reading.judge(previous, rules, expected_gpus(ledger))
         if any(event.rule in _COUNTED for event in events):
             ledger = count_gpus(ledger, reading.time, slots)
@@ -55,7 +56,8 @@ def take(
             hidden = f"can not see {reading.unseen}"
             say(hidden if reading.unseen else f"can see again what {reading.source} shows")
         memory = reading.remember(previous).to_json()
-        ledger = ledger.noted(reading.source, SourceNote(reading.time, reading.unseen, memory))
+        seen = SourceNote(reading.time, reading.unseen, memory, reading.uptime)
+        ledger = ledger.noted(reading.source, seen)
         ledger = _with_devices(ledger, reading)
     return ledger, shown
 
@@ -94,12 +96,16 @@ def read_devices(ledger: Ledger) -> tuple[Device, ...]:
         return ()
 
 
-def _recall(note: SourceNote) -> Memory | None:
-    """The memory of the look before; a damaged one is none, and this is a first look."""
+def _recall(note: SourceNote, reading: Reading) -> Memory | None:
+    """The memory of the look before, in times of today's clock; a damaged one is none, and this is
+    a first look.
+    """
     from slurm_failover.health.memory import Memory
 
+    by = set_by((note.time, note.uptime), (reading.time, reading.uptime))
     try:
-        return Memory.from_json(note.memory) if note.memory else None
+        memory = Memory.from_json(note.memory) if note.memory else None
+        return memory.shifted(by) if memory and by else memory
     except (ValueError, TypeError, KeyError, AttributeError):
         return None
 

@@ -17,8 +17,9 @@ FOLDER = "/run/slurm-failover/stops"
 
 @dataclass(frozen=True, slots=True)
 class Stop:
-    """One job to be requeued and held: its label, the start of its attempt, and when its grace is
-    over, both in seconds since the epoch.
+    """One job to be requeued and held: its label, the start of its attempt in seconds since the
+    epoch, and when its grace is over, in seconds of the clock that nobody sets and that begins with
+    the boot, as these files do.
     """
 
     label: str

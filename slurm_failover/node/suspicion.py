@@ -21,6 +21,7 @@ from slurm_failover.evidence import write_evidence
 from slurm_failover.happening import Happening, Kind
 from slurm_failover.metrics import Metrics
 from slurm_failover.model import Evidence, JobCause
+from slurm_failover.node.clock import clock_was_set
 from slurm_failover.node.remember import read_devices
 from slurm_failover.node.respond import is_ours_to_stop
 from slurm_failover.reporter import reporter
@@ -64,13 +65,15 @@ def look_for_hangs(
 @dataclass
 class State:
     """What is remembered between two looks. ``words`` are those in this node's Extra, ``told`` the
-    attempts of which a suspicion was reported.
+    attempts of which a suspicion was reported; ``looked`` is when the last look was, by both
+    clocks.
     """
 
     idle: dict[str, float] = field(default_factory=dict)
     asked: float = 0.0
     words: list[list[float]] = field(default_factory=list)
     told: list[list[float]] = field(default_factory=list)
+    looked: list[float] = field(default_factory=list)
 
 
 class Suspicion:
@@ -91,11 +94,14 @@ class Suspicion:
         self._say = say
         self._devices = devices
         self._path = f"{settings.state.directory}/node/quiet.json"
-        self._now = time.time()
+        self._now, self._uptime = time.time(), time.monotonic()
 
     def look(self, gpus: Gpus) -> None:
         """Follow the GPUs' idleness, and tell and act on what it comes to. Raises SlurmError."""
         state = self._recall()
+        if clock_was_set(state.looked, [self._now, self._uptime]):
+            state.idle = {}
+        state.looked = [self._now, self._uptime]
         state.idle = follow_idle(state.idle, gpus, self._now, self._site.idle_percent)
         if state.words or self._is_due(state):
             state.asked = self._now

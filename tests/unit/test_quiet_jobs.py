@@ -115,6 +115,7 @@ class Scene:
         self.said: list[str] = []
         self.written: float | None = 0.0
         self.clock = float(self.slurm.clock)
+        self.uptime = 1000.0
         self.told: list[Any] = []
         self.settings = replace(
             Settings(),
@@ -126,6 +127,7 @@ class Scene:
         monkeypatch.setattr(Suspicion, "_slots", (GresSlot(0, None),))
         monkeypatch.setattr(node_suspicion, "reporter", lambda *_: self.told.append)
         monkeypatch.setattr(node_suspicion.time, "time", lambda: self.clock)
+        monkeypatch.setattr(node_suspicion.time, "monotonic", lambda: self.uptime)
         self.monkeypatch = monkeypatch
 
     def run(self, comment: str = "failover") -> str:
@@ -142,6 +144,7 @@ class Scene:
     def look(self, busy: int | None = 0, after: float = AFTER + 1) -> None:
         """A look, so many seconds after the one before."""
         self.clock += after
+        self.uptime += after
         suspicion = Suspicion(
             self.settings, "n1", lambda: self.slurm, self.said.append, (Device("a", minor=0),)
         )
