@@ -32,6 +32,10 @@ BMC_TIMEOUT = 12.0
 """Seconds. With NVML's own they fit into the 45 s that prolog/healthcheck.sh allows."""
 
 
+def _uptime() -> float:
+    return time.monotonic()
+
+
 @dataclass(frozen=True, slots=True)
 class Reading:
     """One look at one source at ``time``, in seconds since the epoch; ``uptime`` is when it ended,
@@ -51,7 +55,7 @@ class Reading:
     remember: Callable[[Memory | None], Memory]
     devices: tuple[Device, ...] = ()
     utilization: tuple[tuple[str, int | None], ...] = ()
-    uptime: float = field(default_factory=lambda: _uptime())
+    uptime: float = field(default_factory=_uptime)
 
 
 def read_gpus(settings: Settings, lock: str) -> Reading:
@@ -165,10 +169,6 @@ def _read_log(lines: tuple[str, ...], now: float, rules: Rules) -> list[Event]:
         replace(event, time=now, last_time=now, time_certain=True, source=BMC)
         for event in read_events(records, rules())
     ]
-
-
-def _uptime() -> float:
-    return time.monotonic()
 
 
 def _lazily(rules: Rules) -> Callable[[str], Rule]:
