@@ -18,6 +18,7 @@ sys.path.insert(0, str(ROOT))
 
 from slurm_failover import __version__  # noqa: E402
 from slurm_failover.cli import main as cli  # noqa: E402
+from slurm_failover.commands.completion import script  # noqa: E402
 from slurm_failover.policy import DECISIONS, Action  # noqa: E402
 from slurm_failover.settings.reference import (  # noqa: E402
     as_example,
@@ -131,6 +132,9 @@ def pages() -> dict[str, str]:
         "docs/man/slurm-failover.1": command_manual(),
         "docs/man/slurm-failover-settings.5": as_manual(__version__),
         "examples/settings.toml": as_example(),
+        "completions/slurm-failover.bash": script("bash"),
+        "completions/_slurm-failover": script("zsh"),
+        "completions/slurm-failover.fish": script("fish"),
     }
 
 

@@ -17,6 +17,7 @@ from slurm_failover.settings.tables import DEFAULT_PATH, Settings
 COMMANDS = {
     "breaker": "slurm_failover.commands.breaker",
     "classify": "slurm_failover.commands.classify",
+    "completion": "slurm_failover.commands.completion",
     "doctor": "slurm_failover.commands.doctor",
     "explain": "slurm_failover.commands.explain",
     "history": "slurm_failover.commands.history",
@@ -30,7 +31,7 @@ COMMANDS = {
     "uninstall": "slurm_failover.commands.uninstall",
 }
 
-BEFORE_SETTINGS = ("doctor", "install", "uninstall")
+BEFORE_SETTINGS = ("completion", "doctor", "install", "uninstall")
 """Commands that do their work with a broken settings file as well, by the defaults."""
 
 _PROBLEM = "slurm_failover.settings_problem"

@@ -11,6 +11,7 @@ import click
 
 from slurm_failover.catalogue import Catalogue, Rule, load_rules
 from slurm_failover.classify.match import claim
+from slurm_failover.commands.complete import complete_rules
 from slurm_failover.model import Event, FaultClass, NodeAction, Role, Scope
 from slurm_failover.parse import parse_lines
 from slurm_failover.settings.tables import Settings
@@ -44,7 +45,9 @@ _ROLES = {
 
 
 @click.command("explain")
-@click.argument("what", nargs=-1, required=True, metavar="CODE|LINE|RULE")
+@click.argument(
+    "what", nargs=-1, required=True, metavar="CODE|LINE|RULE", shell_complete=complete_rules
+)
 @click.pass_obj
 def command(settings: Settings | None, what: tuple[str, ...]) -> None:
     """Explain a CODE of Xid or SXid, a RULE, or a LINE of a log.

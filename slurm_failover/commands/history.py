@@ -7,6 +7,7 @@ from typing import Any
 import click
 
 from slurm_failover.commands.banner import clock
+from slurm_failover.commands.complete import complete_nodes
 from slurm_failover.commands.jobid import JOB_ID
 from slurm_failover.commands.past import Past, look_back, span_options
 from slurm_failover.history import Entry, lost, on_nodes
@@ -24,7 +25,14 @@ COLUMNS = (
 @click.command("history")
 @click.argument("jobs", nargs=-1, type=JOB_ID, metavar="[JOB]...")
 @span_options("now-7days")
-@click.option("--node", "nodelist", default="", metavar="NODELIST", help="Only on these nodes.")
+@click.option(
+    "--node",
+    "nodelist",
+    default="",
+    metavar="NODELIST",
+    shell_complete=complete_nodes,
+    help="Only on these nodes.",
+)
 @click.option("--user", default="", help="Only jobs of this user.")
 @click.option("--json", "as_json", is_flag=True, help="Print JSON, one object for each event.")
 @click.pass_obj

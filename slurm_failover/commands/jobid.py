@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 
 import click
+from click.shell_completion import CompletionItem
 
 from slurm_failover.errors import NoSuchJob
 
@@ -13,6 +14,14 @@ _JOB_ID = re.compile(r"[1-9]\d*(?:_\d+)?", re.ASCII)
 
 class _JobId(click.ParamType[str]):
     name = "job"
+
+    def shell_complete(
+        self, ctx: click.Context, param: click.Parameter, incomplete: str
+    ) -> list[CompletionItem]:
+        """The flagged jobs."""
+        from slurm_failover.commands.complete import complete_jobs
+
+        return complete_jobs(ctx, param, incomplete)
 
     def convert(self, value: str, param: click.Parameter | None, ctx: click.Context | None) -> str:
         """The id as it was written. Fails with what to write instead."""

@@ -5,6 +5,7 @@ from __future__ import annotations
 import click
 
 from slurm_failover.commands.banner import end_with, show_banner
+from slurm_failover.commands.complete import complete_nodes
 from slurm_failover.commands.watch import repeat, watch_option
 from slurm_failover.errors import SlurmError
 from slurm_failover.lifecycle import expand, merge_nodes
@@ -17,7 +18,7 @@ COLUMNS = ("NODE", "STATE", "DRAINED BY US", "JOBS", "REASON")
 
 
 @click.command("nodes")
-@click.argument("nodelist", default="")
+@click.argument("nodelist", default="", shell_complete=complete_nodes)
 @click.option("--json", "as_json", is_flag=True, help="Print JSON, one object for each node.")
 @watch_option
 @click.pass_obj

@@ -7,6 +7,7 @@ import os
 import click
 
 from slurm_failover.cli import say_to_terminal
+from slurm_failover.commands.complete import complete_nodes
 from slurm_failover.controller.returns import readmit_nodes
 from slurm_failover.model import NodeFacts
 from slurm_failover.node.checks import NodeChecks
@@ -16,7 +17,7 @@ from slurm_failover.slurm.connect import connect
 
 
 @click.command("resume")
-@click.argument("nodelist", default="")
+@click.argument("nodelist", default="", shell_complete=complete_nodes)
 @click.option("--force", is_flag=True, help="Also without the reboot that the fault asked for.")
 @click.pass_context
 def command(context: click.Context, nodelist: str, force: bool) -> None:

@@ -1,0 +1,34 @@
+"""``slurm-failover completion``: the script by which a shell completes our command line."""
+
+from __future__ import annotations
+
+import click
+from click.shell_completion import get_completion_class
+
+from slurm_failover.cli import main
+
+SHELLS = ("bash", "zsh", "fish")
+PROGRAM = "slurm-failover"
+_VARIABLE = "_SLURM_FAILOVER_COMPLETE"
+"""Where click looks for what a shell wants to know, by its own rule for the program's name."""
+
+
+@click.command("completion")
+@click.argument("shell", type=click.Choice(SHELLS))
+def command(shell: str) -> None:
+    """Print the completion of SHELL.
+
+    Load it with `source <(slurm-failover completion bash)`, the same for zsh after compinit, or
+    `slurm-failover completion fish | source`. It completes commands, options, job ids, nodes and
+    rules.
+    """
+    click.echo(script(shell), nl=False)
+
+
+def script(shell: str) -> str:
+    """The script for a shell."""
+    found = get_completion_class(shell)
+    if found is None:
+        raise click.ClickException(f"click knows no completion of {shell}")
+    maker = found(main, {}, PROGRAM, _VARIABLE)
+    return str(maker.source_template % maker.source_vars()).strip() + "\n"
