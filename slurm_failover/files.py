@@ -34,9 +34,11 @@ def write_whole(path: str, text: str, mode: int = 0o600) -> None:
 
 
 def read_whole(path: str) -> str | None:
-    """A file's contents, or None where there is no such file."""
+    """A file's contents, or None where there is no such file. A pipe in its place is never waited
+    for. Raises OSError, and ValueError where it is no text.
+    """
     try:
-        handle = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_CLOEXEC)
+        handle = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC)
     except FileNotFoundError:
         return None
     with os.fdopen(handle, encoding="utf-8") as file:

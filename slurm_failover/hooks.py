@@ -171,6 +171,5 @@ if __name__ == "__main__":
     sys.path.insert(0, os.path.dirname(os.path.dirname(os.path.abspath(__file__))))  # noqa: PTH100, PTH120
     signal.signal(signal.SIGTERM, give_up)
     status = main(sys.argv[1:])
-    sys.stderr.flush()
     # All is written and closed: to take the interpreter down by the book would cost 5 ms a hook.
     os._exit(status)

@@ -8,6 +8,7 @@ from __future__ import annotations
 import os
 import sys
 import time
+from contextlib import suppress
 
 
 class Log:
@@ -29,15 +30,16 @@ class Log:
         stamp = time.strftime("%Y-%m-%dT%H:%M:%S%z")
         whole = f"{stamp} slurm-failover[{os.getpid()}] {self._component}: {line}\n"
         flags = os.O_WRONLY | os.O_APPEND | os.O_CREAT | os.O_NOFOLLOW | os.O_CLOEXEC
+        flags |= os.O_NONBLOCK  # a pipe that nobody reads is not waited for
         try:
             handle = os.open(self._path, flags, 0o644)
         except OSError as error:
-            sys.stderr.write(f"{self._path}: {error.strerror}\n{whole}")
+            _print(f"{self._path}: {error.strerror}\n{whole}")
             return
         try:
             os.write(handle, whole.encode())
         except OSError as error:
-            sys.stderr.write(f"{self._path}: {error.strerror}\n{whole}")
+            _print(f"{self._path}: {error.strerror}\n{whole}")
         finally:
             os.close(handle)
 
@@ -46,3 +48,11 @@ class Log:
 
         syslog.openlog("slurm-failover", syslog.LOG_PID, syslog.LOG_DAEMON)
         syslog.syslog(syslog.LOG_NOTICE, f"{self._component}: {line}")
+
+
+def _print(text: str) -> None:
+    """The last resort; where nobody listens there either, or that is full as well, text is lost."""
+    if sys.stderr is not None:
+        with suppress(OSError):
+            sys.stderr.write(text)
+            sys.stderr.flush()
