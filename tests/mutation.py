@@ -24,6 +24,8 @@ DECIDES = (
 )
 TESTS = (
     "tests/unit/test_policy.py",
+    "tests/unit/test_case.py",
+    "tests/unit/test_between_attempts.py",
     "tests/unit/test_record.py",
     "tests/unit/test_lifecycle.py",
     "tests/unit/test_evidence.py",
