@@ -57,17 +57,16 @@ class Scontrol:
             return [job for job_id in job_ids for job in self._show_known(job_id)]
         chosen = ["--jobs", ",".join(job_ids)] if job_ids else []
         try:
-            answer = self._read("squeue", JSON, "--states=all", "--array", *chosen)
+            found = self._read("jobs", "squeue", JSON, "--states=all", "--array", *chosen)
         except NoSuchJob:
             return []
-        return [read_job(job) for job in answer.get("jobs", [])]
+        return [read_job(job) for job in found]
 
     def jobs_on(self, node: str) -> list[JobFacts]:
         """See the protocol."""
-        answer = self._read(
-            "squeue", JSON, "--states=RUNNING,SUSPENDED,COMPLETING", "--nodelist", node
-        )
-        return [read_job(job) for job in answer.get("jobs", [])]
+        states = "--states=RUNNING,SUSPENDED,COMPLETING"
+        found = self._read("jobs", "squeue", JSON, states, "--nodelist", node)
+        return [read_job(job) for job in found]
 
     def is_expedited(self, label: str) -> bool:
         """See the protocol."""
@@ -82,8 +81,8 @@ class Scontrol:
     def nodes(self, names: str = "") -> list[NodeFacts]:
         """See the protocol."""
         chosen = [names] if names else []
-        answer = self._read("scontrol", "show", "node", *chosen, JSON)
-        return [read_node(node) for node in answer.get("nodes", [])]
+        found = self._read("nodes", "scontrol", "show", "node", *chosen, JSON)
+        return [read_node(node) for node in found]
 
     def requeue_and_hold(self, label: str) -> None:
         """See the protocol."""
@@ -172,19 +171,21 @@ class Scontrol:
             return []
 
     def _show_job(self, job_id: str) -> list[JobFacts]:
-        answer = self._read("scontrol", "--local", "show", "job", job_id, JSON).get("jobs", [])
+        found = self._read("jobs", "scontrol", "--local", "show", "job", job_id, JSON)
         # Asked for one task, Slurm may answer with others of its array as well (seen on 24.11.5).
-        return [job for job in map(read_job, answer) if job_id in (str(job.job_id), job.label)]
+        return [job for job in map(read_job, found) if job_id in (str(job.job_id), job.label)]
 
-    def _read(self, program: str, *arguments: str) -> dict[str, Any]:
+    def _read(self, what: str, program: str, *arguments: str) -> list[Any]:
+        """The list named ``what`` in an answer; none of it is an empty one."""
         raw = self._run(program, *arguments)
         try:
             answer = json.loads(raw)
-        except ValueError as error:
+        except (ValueError, RecursionError) as error:
             raise SlurmError(f"{program} gave no JSON, is it older than 24.11? {error}") from error
-        if not isinstance(answer, dict):
+        found = answer.get(what, []) if isinstance(answer, dict) else None
+        if not isinstance(found, list):
             raise SlurmError(f"{program} gave JSON of an unknown form")
-        return answer
+        return found
 
     def _run(self, program: str, *arguments: str) -> str:
         """Standard output of one request, tried again while Slurm does not answer."""
