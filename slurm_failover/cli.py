@@ -26,6 +26,7 @@ COMMANDS = {
     "nodes": "slurm_failover.commands.nodes",
     "reconcile": "slurm_failover.commands.reconcile",
     "replay": "slurm_failover.commands.replay",
+    "report": "slurm_failover.commands.report",
     "resume": "slurm_failover.commands.resume",
     "status": "slurm_failover.commands.status",
     "uninstall": "slurm_failover.commands.uninstall",

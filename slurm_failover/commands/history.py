@@ -61,7 +61,7 @@ def command(
     if as_json:
         print_json([_as_json(entry) for entry in entries])
     else:
-        print_table(COLUMNS, [_row(entry) for entry in entries], _nothing(past))
+        print_table(COLUMNS, [row_of(entry) for entry in entries], _nothing(past))
 
 
 def _nothing(past: Past) -> str:
@@ -73,7 +73,8 @@ def _as_json(entry: Entry) -> dict[str, Any]:
     return entry.as_json() | {"gpu_seconds_lost": lost(entry) if entry.job else None}
 
 
-def _row(entry: Entry) -> tuple[str, ...]:
+def row_of(entry: Entry) -> tuple[str, ...]:
+    """The cells of ``COLUMNS``."""
     is_job = bool(entry.job)
     return (
         clock(entry.time),
