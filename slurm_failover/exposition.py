@@ -116,5 +116,5 @@ def read_values(raw: Any) -> Values:
     """The values in what was kept as JSON; raises ValueError if it makes no sense."""
     try:
         return {str(n): {str(k): float(v) for k, v in s.items()} for n, s in raw.items()}
-    except (AttributeError, TypeError) as error:
+    except (AttributeError, TypeError, OverflowError) as error:
         raise ValueError(f"not metrics: {error}") from error

@@ -124,7 +124,8 @@ def from_reader(lines: Iterable[str], time: float, boot_id: str) -> GpuState:
     """Build a state from the reader's answer, one JSON object per line, however much came.
 
     Where the answer stops short, the GPU that was being asked stays as a GPU without readings and
-    ``unreadable`` names it. Raises ValueError if a line is no JSON object.
+    ``unreadable`` names it. Raises ValueError, TypeError, KeyError or AttributeError if a line is
+    not of the reader's form.
     """
     state = GpuState(time=time, boot_id=boot_id, unreadable="the NVML reader gave no answer")
     gpus: dict[int, Gpu] = {}

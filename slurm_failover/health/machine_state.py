@@ -82,7 +82,7 @@ _SECTIONS = {
 def from_sysfs_reader(lines: Iterable[str], time: float, boot_id: str) -> MachineState:
     """Build a state from the reader's answer, one JSON object per line, however much came.
 
-    Raises ValueError, TypeError or KeyError if a line is not of the reader's form.
+    Raises ValueError, TypeError, KeyError or AttributeError if a line is not of the reader's form.
     """
     state = MachineState(time=time, boot_id=boot_id, unreadable="the sysfs reader gave no answer")
     for line in lines:

@@ -35,7 +35,7 @@ def _state_of(answer: Answer, timeout: float, proc: Path) -> GpuState:
     whole_lines = answer.output.rpartition("\n")[0].splitlines()
     try:
         state = from_reader(whole_lines, time.time(), boot_id(str(proc)))
-    except (ValueError, TypeError, KeyError) as error:
+    except (ValueError, TypeError, KeyError, AttributeError) as error:
         return _unreadable(f"the NVML reader's answer makes no sense: {error}", proc)
     if answer.timed_out:
         why = state.unreadable or "NVML stopped answering"

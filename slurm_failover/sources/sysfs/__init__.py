@@ -28,7 +28,7 @@ def read_machine(
         answer = run_bounded(argv, timeout)
         lines = answer.output.rpartition("\n")[0].splitlines()
         state = from_sysfs_reader(lines, now, boot)
-    except (OSError, ValueError, TypeError, KeyError) as error:
+    except (OSError, ValueError, TypeError, KeyError, AttributeError) as error:
         why = f"the sysfs reader failed: {error}"
         return MachineState(time=now, boot_id=boot, unreadable=why)
     if answer.timed_out:
