@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from math import inf
 from typing import Any
 
 from slurm_failover.breaker import FaultNote, read_notes
@@ -97,14 +98,27 @@ def on_nodes(entries: Iterable[Entry], wanted: Iterable[str]) -> list[Entry]:
 
 
 def _of_job(runs: Iterable[Run], comments: Iterable[str]) -> list[Entry]:
-    ordered = sorted((run for run in runs if run.start), key=lambda run: run.start)
-    attempts = _attempts([*(run.admin_comment for run in ordered), *comments])
+    # A run that never started has the last word of a job that was cancelled while it was held.
+    rows = sorted(runs, key=lambda run: run.start or inf)
+    attempts = _attempts([*(run.admin_comment for run in rows), *comments])
+    started = _join_components(run for run in rows if run.start)
     entries = []
-    for number, run in enumerate(ordered):
-        attempt = next((a for a in attempts if abs(a.start - run.start) <= SAME_ATTEMPT), None)
-        if attempt is not None and attempt.outcome in KINDS:
-            entries.append(_of_run(run, attempt, ordered[number + 1 : number + 2]))
+    for number, run in enumerate(started):
+        attempt = min(attempts, key=lambda a: abs(a.start - run.start), default=Attempt())
+        if abs(attempt.start - run.start) <= SAME_ATTEMPT and attempt.outcome in KINDS:
+            entries.append(_of_run(run, attempt, started[number + 1 : number + 2]))
     return entries
+
+
+def _join_components(runs: Iterable[Run]) -> list[Run]:
+    """The runs, the components of a heterogeneous job as one with the nodes and GPUs of all."""
+    joined: dict[float, Run] = {}
+    for run in runs:
+        same = joined.get(run.start, Run(run.label))
+        nodes = ",".join(filter(None, (same.nodes, run.nodes)))
+        gpus = same.gpus + run.gpus
+        joined[run.start] = replace(run, nodes=nodes, gpus=gpus, end=max(same.end, run.end))
+    return list(joined.values())
 
 
 def _of_run(run: Run, attempt: Attempt, following: Sequence[Run]) -> Entry:

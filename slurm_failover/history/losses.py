@@ -46,5 +46,5 @@ def kept_going(runs: Iterable[Run], entries: Iterable[Entry], now: float) -> flo
 
 def _kept(run: Run, ended: list[Entry], now: float) -> float:
     followed = any(e.kind is Kind.FAILOVER and run.start >= e.time for e in ended)
-    was_lost = run.end > 0 and any(e.time == run.end for e in ended)
+    was_lost = any(e.time - e.ran == run.start for e in ended)
     return 0.0 if was_lost or not followed else run.gpus * max(0.0, (run.end or now) - run.start)

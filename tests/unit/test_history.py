@@ -74,6 +74,31 @@ def test_a_later_record_overrules_an_earlier_one() -> None:
     assert [entry.kind for entry in tell([first, RUNS[1]])] == [Kind.FAILOVER]
 
 
+def test_a_denial_is_told_though_the_job_was_cancelled_and_never_started_again() -> None:
+    rest = replace(RUNS[0], start=0.0, end=1500.0, nodes="", admin_comment=denied())
+    told = tell([rest, RUNS[0]])
+    assert [(e.kind, e.time, e.waited) for e in told] == [(Kind.DENIED, 1100.0, None)]
+
+
+def test_the_components_of_a_job_are_one_run() -> None:
+    others = [replace(run, nodes=nodes) for run, nodes in zip(RUNS, ("n5", "n6"), strict=True)]
+    told = tell([*RUNS, *others])
+    assert [(e.nodes, e.gpus, e.waited) for e in told] == [("n[1-2],n5", 8, 2.0)]
+
+
+def test_runs_that_follow_in_seconds_are_told_apart() -> None:
+    first, second = (
+        Attempt(1, "n1", 1000.0, 1001.0, "failover", "a"),
+        Attempt(2, "n2", 1001.0, 1002.0, "deny", "b"),
+    )
+    comment = write_record("", Record(State.INTERNALERROR, history=(first, second)))
+    runs = [
+        Run("7", start=1000.0, end=1001.0),
+        Run("7", start=1001.0, end=1002.0, admin_comment=comment),
+    ]
+    assert [(e.attempt, e.because) for e in tell(runs)] == [(1, "a"), (2, "b")]
+
+
 def test_another_jobs_record_counts_for_nothing() -> None:
     assert tell(RUNS[:1], [JobFacts(8, "8", admin_comment=denied())]) == []
 

@@ -1,0 +1,120 @@
+"""What ``history`` and ``report`` tell, of flows that real Slurm daemons have played."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import pytest
+from cluster import CONTROLLER, Cluster
+from story import LOST, Story
+
+pytestmark = pytest.mark.slurm
+
+
+@pytest.fixture
+def story(cluster: Cluster) -> Story:
+    """The live cluster as the tests below talk to it."""
+    return Story(cluster)
+
+
+def events(story: Story, *words: str, user: str = "alice") -> list[dict[str, Any]]:
+    """What ``history`` tells a user."""
+    argv = ["slurm-failover", "history", "--json", *words]
+    return list(json.loads(story.cluster.check(CONTROLLER, argv, user)))
+
+
+def fail_over(story: Story) -> tuple[int, str]:
+    """Play the success flow on two nodes; the job that then runs on others, and the bad node."""
+    job = story.start(nodes=2)
+    bad = story.nodes(job)[0]
+    story.cluster.inject(bad, LOST)
+    story.end(job, 1)
+    story.wait_running(job, restarts=1)
+    return job, bad
+
+
+def deny(story: Story) -> int:
+    """Play the denied flow; the job, which is held."""
+    job = story.start("--job-name=<script>alert(1)</script>")
+    story.end(job, 3)
+    story.wait_shown(job, "Pending - internalerror")
+    return job
+
+
+def test_history_tells_a_failover_a_denial_and_a_drain_as_they_were(story: Story) -> None:
+    moved, bad = fail_over(story)
+    held = deny(story)
+    drain = story.wait_drained(bad)
+
+    told = story.cluster.wait(
+        lambda: t if len(t := events(story, str(moved), str(held))) == 2 else None,
+        60,
+        "two events of the two jobs",
+    )
+    failover, denial = told
+    rows = story.cluster.sacct(moved, "Start", "End", "NodeList")
+    assert (failover["event"], failover["job"], failover["attempt"]) == ("failover", str(moved), 1)
+    assert failover["because"] == f"{bad}: Xid 79 on GPU 0000:3b:00: GPU has fallen off the bus"
+    assert bad in failover["nodes"]
+    assert (failover["gpus"], failover["user"], len(rows)) == (4, "alice", 2)
+    assert 0 <= failover["restart_seconds"] < 60
+    ran = failover["ran_seconds"] + failover["restart_seconds"]
+    assert failover["gpu_seconds_lost"] == 4 * ran
+    assert (denial["event"], denial["job"]) == ("denied", str(held))
+    assert "exit code 3" in denial["because"]
+    assert denial["restart_seconds"] is None
+
+    drains = story.cluster.wait(
+        lambda: [
+            e
+            for e in events(story, "--since", "now-1hour", "--node", bad)
+            if e["event"] == "drain" and f"(job {moved})" in e["because"]
+        ],
+        60,
+        f"a drain of {bad} in the history",
+    )
+    assert [f"slurm-failover: {entry['because']}" for entry in drains] == [drain]
+    assert events(story, "--user", "bob", user="bob") == []
+
+
+def test_history_and_report_refuse_a_time_that_sacct_does_not_know(story: Story) -> None:
+    for words in (["history"], ["report", "--html", "/tmp/report.html"]):
+        done = story.cluster.run(CONTROLLER, ["slurm-failover", *words, "--since", "tomorrowish"])
+        assert done.rc == 1
+        assert "Invalid time specification" in done.stderr
+        assert "Traceback" not in done.stderr
+
+
+def test_report_is_one_safe_page_of_what_happened(story: Story) -> None:
+    moved, bad = fail_over(story)
+    held = deny(story)
+    path = f"/tmp/report-{moved}.html"
+    argv = ["slurm-failover", "report", "--html", path, "--since", "now-1hour"]
+
+    def page() -> str:
+        story.cluster.check(CONTROLLER, [*argv, "--force"], "alice")
+        text = story.cluster.read(CONTROLLER, path)
+        return text if f">{moved}<" in text and f">{held}<" in text else ""
+
+    text = story.cluster.wait(page, 60, "a report with both jobs")
+    assert "&lt;script&gt;alert(1)&lt;/script&gt;" in text
+    assert "<script" not in text
+    assert f"{bad} GPU 0000:3b:00" in text
+    refused = story.cluster.run(CONTROLLER, argv, "alice")
+    assert refused.rc == 1
+    assert "--force replaces it" in refused.stderr
+
+
+def test_history_works_while_slurmctld_is_away(story: Story) -> None:
+    moved, _ = fail_over(story)
+    story.cluster.wait(lambda: events(story, str(moved)), 60, "the failover in the history")
+    story.cluster.kill_daemon(CONTROLLER, "slurmctld")
+    try:
+        argv = ["slurm-failover", "history", "--json", str(moved)]
+        done = story.cluster.run(CONTROLLER, argv, "alice", timeout=120)
+    finally:
+        story.cluster.start_daemon(CONTROLLER, "slurmctld")
+    assert done.rc == 0
+    assert [entry["event"] for entry in json.loads(done.stdout)] == ["failover"]
+    assert "without what only slurmctld knows" in done.stderr
