@@ -86,8 +86,11 @@ def tell(
         by_job[run.label].append(run)
     entries = [entry for job, own in by_job.items() for entry in _of_job(own, comments[job])]
     entries += [_of_outage(outage) for outage in outages if _is_ours(outage)]
+    reasons = defaultdict(list)
+    for outage in outages:
+        reasons[outage.node].append(outage.reason)
     notes = [note for node in nodes for note in read_notes(node.name, node.extra)]
-    entries += [_of_note(note) for note in notes if not _has_drained(note, outages)]
+    entries += [_of_note(note) for note in notes if not _has_drained(note, reasons[note.node])]
     return sorted(entries, key=lambda entry: (entry.time, entry.job, entry.nodes))
 
 
@@ -167,10 +170,10 @@ def _of_note(note: FaultNote) -> Entry:
     return Entry(kind, note.time, tidy(note.because or note.code), note.node)
 
 
-def _has_drained(note: FaultNote, outages: Iterable[Outage]) -> bool:
-    """Whether a drain was for the noted fault: a note's sentence may be cut short."""
+def _has_drained(note: FaultNote, reasons: Iterable[str]) -> bool:
+    """Whether one of its node's drains was for a fault: a note's sentence may be cut short."""
     words = REASON_PREFIX + note.because.removesuffix("…")
-    return any(out.node == note.node and out.reason.startswith(words) for out in outages)
+    return any(reason.startswith(words) for reason in reasons)
 
 
 def _names(hostlist: str) -> list[str]:
