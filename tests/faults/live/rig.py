@@ -10,11 +10,16 @@ from cluster import CONTROLLER, HOOK_LOG, HOSTS, NODES, Cluster, Finished, each
 from story import LOST, Story
 
 SETTINGS = "/etc/slurm-failover/settings.toml"
+STATE = "/var/lib/slurm-failover"
+READ_ONLY = "/read-only"
+SHARE = "/opt/slurm-failover/share/slurm-failover"
 WRAPPER = Path(__file__).with_name("trouble.sh").read_text()
 COMMANDS = ("scontrol", "squeue", "scancel", "sacct")
 NOT_CHANGES = ("squeue", "sacct", "scontrol show", "scontrol ping")
+OURS = "[s]lurm-failover|/shared/[b]in"
+"""What the command lines of all our processes have, and that of the search does not."""
 
-TIMER = 4.0
+TIMER = 2.0
 """Seconds between two reconciles."""
 
 
@@ -25,8 +30,11 @@ class Rig(Story):
         super().__init__(cluster)
         self.foreign: dict[str, str] = {}
         self.sick: set[str] = set()
+        self.repaired: set[str] = set()
         self.jobs: list[int] = []
         self.nodes_at_rest: dict[int, list[str]] = {}
+        self._logged = each(lambda host: len(cluster.read(host, HOOK_LOG)), HOSTS)
+        self._set("[breaker]\nenabled = false\n")
 
     # --- trouble at a step ------------------------------------------------------------------------
 
@@ -42,17 +50,14 @@ class Rig(Story):
         )
         self.cluster.check(CONTROLLER, [*copy, WRAPPER, " ".join(COMMANDS)])
         self.cluster.check(CONTROLLER, "chmod 755 /shared/bin/*")
-        told = (
-            f'\\n[slurm]\\nbin = "/shared/bin"\\nclient = "scontrol"\\n'
-            f"timeout = {timeout}\\npatience = {patience}\\n"
-            "[breaker]\\nenabled = false\\n"
+        self._set(
+            '[slurm]\nbin = "/shared/bin"\nclient = "scontrol"\n'
+            f"timeout = {timeout}\npatience = {patience}\n"
         )
-        each(
-            lambda host: self.cluster.check(
-                host, ["bash", "-c", f"printf '%b' \"$1\" >>{SETTINGS}", "append", told]
-            ),
-            HOSTS,
-        )
+
+    def _set(self, text: str) -> None:
+        append = ["bash", "-c", f"printf '\\n%s' \"$1\" >>{SETTINGS}", "append", text]
+        each(lambda host: self.cluster.check(host, append), HOSTS)
 
     def forget_steps(self) -> None:
         """Count from here."""
@@ -66,9 +71,9 @@ class Rig(Story):
         """The calls that our processes on a host have made."""
         return self.cluster.read(CONTROLLER, f"/shared/steps/{host}").splitlines()
 
-    def trouble(self, host: str, at: int, kind: str) -> None:
-        """Lay down what happens at a call of a host."""
-        self.cluster.check(CONTROLLER, f"echo {at} {kind} >/shared/trouble/{host}")
+    def trouble(self, host: str, which: int | str, kind: str) -> None:
+        """Lay down what happens at a call of a host, by its number or by how it begins."""
+        self.cluster.check(CONTROLLER, f"echo {which} {kind} >/shared/trouble/{host}")
 
     def has_fired(self) -> bool:
         """Whether the trouble has come."""
@@ -86,6 +91,33 @@ class Rig(Story):
         """Whether slurmctld answers nobody."""
         return self.cluster.run(CONTROLLER, ["scontrol", "show", "config"], timeout=2).rc != 0
 
+    # --- deaths -----------------------------------------------------------------------------------
+
+    def kill_ours(self, host: str) -> None:
+        """SIGKILL for every process of ours on a host, shells and all."""
+        self.cluster.run(host, ["pkill", "-KILL", "-f", OURS])
+
+    def daemons(self, host: str, names: Sequence[str], action: str) -> None:
+        """start, kill, freeze or thaw daemons of a host."""
+        for name in names:
+            self.cluster.check(host, ["cluster-daemon", action, name])
+
+    def reboot(self, node: str) -> None:
+        """A node reboots, which mends what it had."""
+        self.repaired.add(node)
+        self.cluster.reboot(node)
+
+    def reboot_controller(self) -> None:
+        """What a reboot of the controller's machine does: all dies, and Slurm comes back."""
+        names = ("munged", "mariadbd", "slurmdbd", "slurmctld")
+        boot = "/var/lib/slurm-failover-test/proc/sys/kernel/random/boot_id"
+        self.daemons(CONTROLLER, tuple(reversed(names)), "kill")
+        self.kill_ours(CONTROLLER)
+        self.cluster.check(
+            CONTROLLER, f"rm -rf /run/slurm-failover; cat /proc/sys/kernel/random/uuid >{boot}"
+        )
+        self.daemons(CONTROLLER, names, "start")
+
     # --- the world --------------------------------------------------------------------------------
 
     def start(self, *options: str, comment: str | None = "failover", nodes: int = 1) -> int:
@@ -95,15 +127,18 @@ class Rig(Story):
         self.nodes_at_rest[job] = self.nodes(job)
         return job
 
-    def has_judged(self, node: str) -> bool:
-        """Whether a node has seen all of its log, or found that Slurm can not be told."""
-        log = self.cluster.read(node, HOOK_LOG)
-        return "Slurm can not be told" in log or "no verdict" in log
+    def said(self, host: str) -> str:
+        """What our hooks on a host have logged since the test began."""
+        return self.cluster.read(host, HOOK_LOG)[self._logged[host] :]
 
     def break_gpu(self, node: str) -> None:
         """A GPU of a node falls off the bus."""
         self.sick.add(node)
         self.cluster.inject(node, LOST)
+
+    def look(self, node: str) -> None:
+        """A health check, now."""
+        self.cluster.check(node, f"{SHARE}/prolog/healthcheck.sh")
 
     def end_broken(self, job: int) -> str:
         """A GPU breaks under a job, and the job fails of it; the node's name."""
@@ -112,17 +147,28 @@ class Rig(Story):
         self.end(job, 1)
         return node
 
+    def drain_as_admin(self, node: str, reason: str) -> None:
+        """An administrator drains a node."""
+        self.foreign[node] = reason
+        update = ["scontrol", "update", f"NodeName={node}", "State=DRAIN", f"Reason={reason}"]
+        self.cluster.check(CONTROLLER, update)
+
     def reconcile(self) -> Finished:
         """The timer's reconcile; it may meet with trouble itself."""
         return self.cluster.run(CONTROLLER, ["slurm-failover", "reconcile"], "slurm")
 
+    def has_begun(self, job: int, restarts: int = 0) -> bool:
+        """Whether the job's script runs, in this attempt."""
+        line = f"attempt {restarts} on"
+        return line in self.cluster.output(job) and "RUNNING" in self.cluster.job_state(job)
+
     def bring_back(self, job: int, restarts: int = 1, seconds: float = 90) -> list[str]:
         """Reconcile, as a timer does, until the job runs again; the names of its nodes."""
-        line, due = f"attempt {restarts} on", time.monotonic() + TIMER
+        due = time.monotonic() + TIMER
 
         def runs() -> bool:
             nonlocal due
-            if line in self.cluster.output(job) and "RUNNING" in self.cluster.job_state(job):
+            if self.has_begun(job, restarts):
                 return True
             if time.monotonic() > due:
                 self.reconcile()
@@ -131,6 +177,14 @@ class Rig(Story):
 
         self.cluster.wait(runs, seconds, f"attempt {restarts} of job {job}")
         return self.nodes(job)
+
+    def wait_ended(self, job: int, seconds: float = 90) -> None:
+        """Wait until a job's end is through."""
+        self.cluster.wait(
+            lambda: not {"RUNNING", "COMPLETING"} & set(self.cluster.job_state(job)),
+            seconds,
+            f"the end of job {job}",
+        )
 
     def settle(self, seconds: float = 60) -> None:
         """Reconcile until it finds nothing more to do."""
@@ -164,13 +218,7 @@ class Rig(Story):
     def check_promises(self) -> None:
         """What holds after every story: see tests/faults/promises.py."""
         for job in self.jobs:
-            view = self.show(job)
-            if view["state"] is None:
-                continue
-            moved = {past["start"] for past in view["history"] if past["outcome"] == "failover"}
-            assert len(moved) == view["retries"] <= view["max_retries"], view
-            held = self.cluster.job(job)["hold"]
-            assert not (held and view["state"] == "failoverinprogress"), view
+            self._check_job(job)
         for name in NODES:
             reason = self.reason(name)
             if name in self.foreign:
@@ -178,16 +226,20 @@ class Rig(Story):
             elif reason.startswith("slurm-failover"):
                 assert name in self.sick, f"good node {name} was drained: {reason}"
 
+    def _check_job(self, job: int) -> None:
+        view, known = self.show(job), self.cluster.job(job)
+        assert "failover" in known["comment"], view
+        if view["state"] is None:
+            return
+        moved = [past["start"] for past in view["history"] if past["outcome"] == "failover"]
+        assert len(moved) == len(set(moved)) == view["retries"] <= view["max_retries"], view
+        assert not (known["hold"] and view["state"] == "failoverinprogress"), view
+
     def check_moved(self, job: int, retries: int = 1) -> None:
         """A job that was moved so often runs to its end, and the promises hold."""
         view = self.show(job)
         assert view["retries"] == retries, view
-        assert not set(self.nodes(job)) & self.sick
+        assert not set(self.nodes(job)) & (self.sick - self.repaired)
         self.end(job, 0)
         self.wait_shown(job, "Completed")
         self.check_promises()
-
-    def daemons(self, host: str, names: Sequence[str], action: str) -> None:
-        """start, kill, freeze or thaw daemons of a host."""
-        for name in names:
-            self.cluster.check(host, ["cluster-daemon", action, name])

@@ -3,14 +3,8 @@
 from __future__ import annotations
 
 import pytest
-from cluster import CONTROLLER, NODES, Cluster, each
-from rig import Rig
-
-
-@pytest.fixture
-def rig(cluster: Cluster) -> Rig:
-    """The cluster as the tests below talk to it."""
-    return Rig(cluster)
+from cluster import CONTROLLER, NODES, each
+from rig import SHARE, Rig
 
 
 @pytest.mark.parametrize("count", [2, 3])
@@ -27,10 +21,9 @@ def test_several_nodes_of_one_job_break_in_one_second(rig: Rig, count: int) -> N
 
 
 def test_two_jobs_on_one_node_are_both_moved_and_it_is_drained_once(rig: Rig) -> None:
-    options = ("--nodelist=n1", "--gres=gpu:1", "--ntasks=1")
-    jobs = [rig.start(*options) for _ in range(2)]
-    for job in jobs:
-        rig.cluster.check(CONTROLLER, ["scontrol", "update", f"JobId={job}", "ReqNodeList="])
+    blocker = rig.occupy(["n2", "n3", "n4"])
+    jobs = [rig.start("--gres=gpu:1", "--ntasks=1") for _ in range(2)]
+    rig.end(blocker, 0)
     rig.break_gpu("n1")
     for job in jobs:
         assert rig.bring_back(job) != ["n1"]
@@ -54,8 +47,7 @@ def test_a_fault_while_the_job_completes_counts(rig: Rig) -> None:
     rig.lay_wires(timeout=30, patience=60)
     job = rig.start()
     node = rig.nodes(job)[0]
-    rig.forget_steps()
-    rig.trouble(CONTROLLER, 1, "gate")
+    rig.trouble(CONTROLLER, "requeuehold", "gate")
     rig.end(job, 1)
     rig.wait_fired()
     assert "COMPLETING" in rig.cluster.job_state(job)
@@ -70,11 +62,12 @@ def test_a_second_node_breaks_between_requeue_and_release(rig: Rig) -> None:
     rig.lay_wires(timeout=30, patience=60)
     job = rig.start(nodes=2)
     first = rig.nodes(job)
-    rig.forget_steps()
+    rig.trouble(CONTROLLER, "release", "gate")
     rig.end_broken(job)
-    rig.cluster.wait(lambda: rig.show(job)["retries"] == 1, 40, "the decision")
+    rig.wait_fired()
     rig.break_gpu(first[1])
     rig.wait_drained(first[1])
+    rig.open_gate()
     assert not set(rig.bring_back(job)) & set(first)
     rig.check_moved(job)
 
@@ -87,10 +80,9 @@ def test_hooks_that_run_twice_at_once_count_once(rig: Rig) -> None:
         f"SLURM_JOB_ID={job} SLURM_JOB_NODELIST={','.join(first)} SLURM_JOB_START_TIME={start} "
         "SLURM_JOB_COMMENT=failover SLURM_JOB_EXIT_CODE=256"
     )
-    hooks = "/opt/slurm-failover/share/slurm-failover"
     rig.end_broken(job)
-    again = f"{told} {hooks}/epilog/epilog_slurmctld.sh & {told} {hooks}/epilog/epilog_slurmctld.sh"
+    again = f"{told} {SHARE}/epilog/epilog_slurmctld.sh & {told} {SHARE}/epilog/epilog_slurmctld.sh"
     rig.cluster.run(CONTROLLER, f"{again}; wait", "slurm")
-    rig.cluster.run(first[0], f"SLURMD_NODENAME={first[0]} {told} {hooks}/epilog/epilog.sh")
+    rig.cluster.run(first[0], f"SLURMD_NODENAME={first[0]} {told} {SHARE}/epilog/epilog.sh")
     rig.bring_back(job)
     rig.check_moved(job)

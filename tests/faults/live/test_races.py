@@ -1,13 +1,18 @@
-"""On real daemons: someone acts, or slurmctld goes, between any two steps of ours."""
+"""On real daemons: someone acts, or something goes, between any two steps of the controller's."""
 
 from __future__ import annotations
 
 from collections.abc import Callable
 
 import pytest
-from cluster import CONTROLLER, Cluster
+from cluster import CONTROLLER
 from rig import Rig
 
+Choose = Callable[[int], list[int]]
+Played = Callable[[int], None]
+
+CHANGES = 5
+"""The changes of one failover: hold, record, exclude and record, release, raise."""
 COMMANDS = {
     "scancel": ("alice", "scancel {job}"),
     "hold": ("alice", "scontrol hold {job}"),
@@ -16,27 +21,6 @@ COMMANDS = {
     "requeue by root": ("root", "scontrol requeue {job}"),
     "new comment": ("alice", "scontrol update JobId={job} Comment='mine failover'"),
 }
-
-
-@pytest.fixture
-def rig(cluster: Cluster) -> Rig:
-    """The cluster, with wires on every Slurm command of ours."""
-    rig = Rig(cluster)
-    rig.lay_wires(timeout=30, patience=60)
-    return rig
-
-
-def gates(rig: Rig) -> range:
-    """The numbers of the controller's changes, as an undisturbed story has them."""
-    job = rig.start()
-    rig.forget_steps()
-    rig.end_broken(job)
-    rig.bring_back(job)
-    changes = rig.changes(CONTROLLER)
-    assert 3 < changes < 12, rig.steps(CONTROLLER)
-    rig.check_moved(job)
-    rig.heal()
-    return range(1, changes + 1)
 
 
 def stop_at(rig: Rig, at: int) -> int:
@@ -50,44 +34,59 @@ def stop_at(rig: Rig, at: int) -> int:
 
 
 @pytest.mark.parametrize("name", COMMANDS)
-def test_someone_acts_between_two_steps(rig: Rig, name: str, played: Callable[[int], None]) -> None:
-    user, command = COMMANDS[name]
-    steps = gates(rig)
+def test_someone_acts_between_two_steps(
+    rig: Rig, name: str, played: Played, choose: Choose
+) -> None:
+    rig.lay_wires(timeout=30, patience=60)
+    steps = choose(CHANGES)
     for at in steps:
         job = stop_at(rig, at)
+        user, command = COMMANDS[name]
         done = rig.cluster.run(CONTROLLER, command.format(job=job), user)
         rig.open_gate()
         rig.settle()
         rig.check_promises()
-        state = rig.cluster.job_state(job)
-        if done.rc == 0 and name == "scancel" and "CANCELLED" not in state:
-            # Slurm takes no scancel of a job that has failed and still completes.
-            assert at == steps[0], state
-        if done.rc == 0 and name == "hold by root" and at != steps[0]:
-            assert rig.cluster.job(job)["state_reason"] == "JobHeldAdmin"
-        if name == "new comment" and done.rc == 0:
-            assert rig.comment(job).startswith("mine failover")
+        check_respected(rig, job, name, at, accepted=done.rc == 0)
         rig.cluster.check(CONTROLLER, ["scancel", str(job)])
         rig.heal()
     played(len(steps))
 
 
-@pytest.mark.parametrize("how", ["killed", "frozen"])
-def test_slurmctld_goes_between_two_steps(
-    rig: Rig, how: str, played: Callable[[int], None]
+def check_respected(rig: Rig, job: int, name: str, at: int, *, accepted: bool) -> None:
+    """What someone did stands, where Slurm took it."""
+    state = rig.cluster.job_state(job)
+    if accepted and name == "scancel" and "CANCELLED" not in state:
+        # Slurm takes no scancel of a job that has failed and still completes.
+        assert at == 1, state
+    if accepted and name == "hold by root" and at != 1:
+        assert rig.cluster.job(job)["state_reason"] == "JobHeldAdmin"
+    if accepted and name == "new comment":
+        assert rig.comment(job).startswith("mine failover")
+
+
+DEATHS: dict[str, Callable[[Rig], None]] = {
+    "slurmctld killed": lambda rig: rig.cluster.kill_daemon(CONTROLLER, "slurmctld"),
+    "slurmctld frozen": lambda rig: rig.cluster.freeze_daemon(CONTROLLER, "slurmctld"),
+    "all our processes killed": lambda rig: rig.kill_ours(CONTROLLER),
+    "machine rebooted": Rig.reboot_controller,
+}
+
+
+@pytest.mark.parametrize("how", DEATHS)
+def test_the_controller_dies_between_two_steps(
+    rig: Rig, how: str, played: Played, choose: Choose
 ) -> None:
-    steps = gates(rig)
+    rig.lay_wires(timeout=30, patience=60)
+    steps = choose(CHANGES)
     for at in steps:
         job = stop_at(rig, at)
-        rig.cluster.kill_daemon(CONTROLLER, "slurmctld") if how == "killed" else (
-            rig.cluster.freeze_daemon(CONTROLLER, "slurmctld")
-        )
+        DEATHS[how](rig)
         rig.open_gate()
-        rig.cluster.wait(rig.is_away, 20, "slurmctld's absence")
-        if how == "killed":
-            rig.cluster.start_daemon(CONTROLLER, "slurmctld")
-        else:
-            rig.cluster.thaw_daemon(CONTROLLER, "slurmctld")
+        if how.startswith("slurmctld"):
+            rig.cluster.wait(rig.is_away, 20, "slurmctld's absence")
+            rig.cluster.thaw_daemon(CONTROLLER, "slurmctld") if how.endswith("frozen") else (
+                rig.cluster.start_daemon(CONTROLLER, "slurmctld")
+            )
         rig.bring_back(job)
         rig.check_moved(job)
         rig.heal()

@@ -2,103 +2,114 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 
 import pytest
 from cluster import CONTROLLER, HOSTS, Cluster, each
-from rig import SETTINGS, Rig
+from rig import READ_ONLY, SETTINGS, STATE, Rig
 
 PYTHON = "/opt/slurm-failover/bin/python3"
-LEDGER = "/var/lib/slurm-failover/node/ledger.json"
+LEDGER = f"{STATE}/node/ledger.json"
+FULL = f"{STATE}/full"
 
 
-@pytest.fixture
-def rig(cluster: Cluster) -> Rig:
-    """The cluster as the tests below talk to it."""
-    return Rig(cluster)
+def fill_disk(cluster: Cluster, host: str) -> None:
+    """Not one byte more can be written where our state is."""
+    assert "No space left" in cluster.run(host, f"cat /dev/zero >{FULL}").stderr
 
 
-def limit_hooks(cluster: Cluster, host: str, limit: str) -> None:
-    """From now on every process of ours on a host runs under a limit of the shell's."""
-    script = f'#!/bin/sh\\nulimit {limit}\\nexec -a "$0" {PYTHON}.kept "$@"\\n'
-    cluster.check(host, f"mv {PYTHON} {PYTHON}.kept")
-    cluster.check(host, f"printf '{script.replace('/bin/sh', '/bin/bash')}' >{PYTHON}")
-    cluster.check(host, f"chmod 755 {PYTHON}")
+def empty_disk(cluster: Cluster, host: str) -> None:
+    """There is room again."""
+    cluster.check(host, ["rm", "-f", FULL])
 
 
-def free_hooks(cluster: Cluster, host: str) -> None:
+def use_read_only(cluster: Cluster, host: str) -> None:
+    """Our state is on a file system that was mounted for reading alone."""
+    assert "Read-only" in cluster.run(host, ["mkdir", f"{READ_ONLY}/state"]).stderr
+    edit = f'/^\\[state\\]/a directory = "{READ_ONLY}/state"'
+    cluster.check(host, ["sed", "-i", edit, SETTINGS])
+
+
+def use_own(cluster: Cluster, host: str) -> None:
+    """Our state is where it was."""
+    cluster.check(host, ["sed", "-i", "/^directory = /d", SETTINGS])
+
+
+def limit_files(cluster: Cluster, host: str) -> None:
+    """From now on our interpreters on a host may open few files."""
+    script = f'#!/bin/bash\\nulimit -n 7\\nexec -a "$0" {PYTHON}.kept "$@"\\n'
+    cluster.check(host, f"mv {PYTHON} {PYTHON}.kept && printf '{script}' >{PYTHON}")
+    cluster.check(host, ["chmod", "755", PYTHON])
+
+
+def free_files(cluster: Cluster, host: str) -> None:
     """No limit any more."""
     cluster.check(host, f"[ ! -e {PYTHON}.kept ] || mv -f {PYTHON}.kept {PYTHON}")
 
 
+Act = Callable[[Cluster, str], None]
+TROUBLES: dict[str, tuple[Act, Act]] = {
+    "full disk": (fill_disk, empty_disk),
+    "read-only": (use_read_only, use_own),
+    "no file descriptors": (limit_files, free_files),
+}
+
+
 @pytest.fixture
-def limited(rig: Rig) -> Iterator[Rig]:
-    """Hosts whose hooks may be limited; none is when the test is over."""
+def broken(rig: Rig) -> Iterator[Rig]:
+    """Hosts whose files may be out of reach; none is when the test is over."""
     yield rig
-    each(lambda host: free_hooks(rig.cluster, host), HOSTS)
+    each(lambda host: free_files(rig.cluster, host), HOSTS)
 
 
-@pytest.mark.parametrize("limit", ["-f 0", "-n 7"], ids=["full disk", "no file descriptors"])
-def test_a_node_that_can_write_or_open_nothing_is_looked_at_again(limited: Rig, limit: str) -> None:
-    job = limited.start()
-    node = limited.nodes(job)[0]
-    limit_hooks(limited.cluster, node, limit)
-    limited.end_broken(job)
-    limited.wait_shown(job, "Pending - internalerror", seconds=60) if limit != "-f 0" else None
-    free_hooks(limited.cluster, node)
-    limited.wait_drained(node, 60)
-    limited.settle()
-    limited.check_promises()
-
-
-@pytest.mark.parametrize("limit", ["-f 0", "-n 7"], ids=["full disk", "no file descriptors"])
-def test_a_controller_that_can_write_or_open_nothing_decides_later(
-    limited: Rig, limit: str
+@pytest.mark.parametrize("trouble", TROUBLES)
+def test_a_node_that_can_write_or_open_nothing_is_looked_at_again(
+    broken: Rig, trouble: str
 ) -> None:
-    job = limited.start()
-    limit_hooks(limited.cluster, CONTROLLER, limit)
-    limited.end_broken(job)
-    limited.cluster.wait(
-        lambda: "COMPLETING" not in limited.cluster.job_state(job), 90, "the job's end"
-    )
-    free_hooks(limited.cluster, CONTROLLER)
-    limited.bring_back(job)
-    limited.check_moved(job)
+    begin, end = TROUBLES[trouble]
+    job = broken.start()
+    (node,) = broken.nodes(job)
+    begin(broken.cluster, node)
+    broken.end_broken(job)
+    broken.wait_ended(job)
+    end(broken.cluster, node)
+    assert broken.wait_drained(node, 60).startswith("slurm-failover: Xid 79")
+    broken.bring_back(job)
+    broken.check_moved(job)
 
 
-@pytest.mark.parametrize("text", ["", "{", '{"boot": 5}', "\\377\\000"])
+@pytest.mark.parametrize("trouble", TROUBLES)
+def test_a_controller_that_can_write_or_open_nothing_decides_later(
+    broken: Rig, trouble: str
+) -> None:
+    begin, end = TROUBLES[trouble]
+    job = broken.start()
+    begin(broken.cluster, CONTROLLER)
+    broken.end_broken(job)
+    broken.wait_ended(job)
+    end(broken.cluster, CONTROLLER)
+    broken.bring_back(job)
+    broken.check_moved(job)
+
+
+@pytest.mark.parametrize("text", ["", '{"boot": 5}', "\\377\\000"], ids=["empty", "torn", "bytes"])
 def test_a_torn_ledger_is_a_first_look(rig: Rig, text: str) -> None:
     job = rig.start()
-    node = rig.nodes(job)[0]
+    (node,) = rig.nodes(job)
     rig.cluster.check(node, f"mkdir -p {LEDGER.rpartition('/')[0]}; printf '{text}' >{LEDGER}")
     rig.end_broken(job)
     rig.bring_back(job)
     rig.check_moved(job)
 
 
-def test_a_state_folder_that_is_a_file_costs_no_job_its_end(rig: Rig) -> None:
-    """As on a read-only /var: nothing of ours can be made there."""
-    job = rig.start()
-    node = rig.nodes(job)[0]
-    folder = "/var/lib/slurm-failover"
-    rig.cluster.check(node, f"mv {folder} {folder}.kept && : >{folder}")
-    rig.end_broken(job)
-    rig.cluster.wait(lambda: "COMPLETING" not in rig.cluster.job_state(job), 90, "the job's end")
-    rig.cluster.check(node, f"rm {folder} && mv {folder}.kept {folder}")
-    rig.wait_drained(node, 60)
-    rig.settle()
-    rig.check_promises()
-
-
 def test_settings_that_can_not_be_read_give_no_verdict(rig: Rig) -> None:
     job = rig.start()
-    node = rig.nodes(job)[0]
-    rig.cluster.check(node, f"rm {SETTINGS} && mkdir {SETTINGS}")
+    (node,) = rig.nodes(job)
+    rig.cluster.check(node, f"mv {SETTINGS} {SETTINGS}.kept && mkdir {SETTINGS}")
     rig.end_broken(job)
-    rig.cluster.wait(lambda: "COMPLETING" not in rig.cluster.job_state(job), 90, "the job's end")
+    rig.wait_ended(job)
     assert not rig.is_drained(node)
-    shipped = "/usr/local/share/slurm-failover-test/settings.toml"
-    rig.cluster.check(node, f"rmdir {SETTINGS} && cp {shipped} {SETTINGS}")
+    rig.cluster.check(node, f"rmdir {SETTINGS} && mv {SETTINGS}.kept {SETTINGS}")
     rig.wait_drained(node, 60)
-    rig.settle()
-    rig.check_promises()
+    rig.bring_back(job)
+    rig.check_moved(job)

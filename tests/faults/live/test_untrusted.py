@@ -28,18 +28,12 @@ exit 1
 """
 ENVIRONMENT = (
     "PATH=/tmp/enemy:/usr/bin:/bin PYTHONPATH=/tmp/enemy PYTHONSTARTUP=/tmp/enemy/sitecustomize.py "
-    "PYTHONHOME=/tmp/enemy LD_PRELOAD=/tmp/enemy/no.so"
+    "PYTHONHOME=/tmp/enemy LD_PRELOAD=/tmp/enemy/no.so "
     "BASH_ENV=/tmp/enemy/python3 ENV=/tmp/enemy/sed "
     "SLURM_JOB_START_TIME=0 FAILOVER_QUEUE=/tmp/enemy FAILOVER_STOP=/etc/passwd IFS=x"
 )
 FOUL = "a\nb\x1b[31m$(touch /shared/enemy/ran.shell)`touch /shared/enemy/ran.tick`;'\"%s"
 FOLDERS = "/var/lib/slurm-failover /run/slurm-failover"
-
-
-@pytest.fixture
-def rig(cluster: Cluster) -> Rig:
-    """The cluster as the tests below talk to it."""
-    return Rig(cluster)
 
 
 def submit_enemy(rig: Rig) -> int:

@@ -1,8 +1,8 @@
 #!/bin/bash
 # Stands for scontrol, squeue, scancel and sacct in the folder that `[slurm] bin` names: counts the calls of
-# our processes on this host, and at the call of number N does what the test laid down in
-# /shared/trouble/HOST as "N KIND"; of the kind gate only calls that change something are counted. The
-# caller is the process of ours that asks; what people ask by hand passes.
+# our processes on this host, and at one of them does what the test laid down in /shared/trouble/HOST as
+# "WHICH KIND". WHICH is a number, or how the arguments begin; of the kind gate only calls that change
+# something are counted. The caller is the process of ours that asks; what people ask by hand passes.
 ask() { "/usr/bin/${0##*/}" "$@"; }
 grep -qazE 'hooks\.py|reconcile' "/proc/$PPID/cmdline" || { ask "$@"; exit; }
 exec 9>>/shared/steps/lock
@@ -10,14 +10,18 @@ flock 9
 own=/shared/steps/$(hostname)
 call=$(printf '%s ' "${0##*/}" "$@" | tr '\n' ' ')
 printf '%s\n' "$call" >>"$own"
-read -r at kind 2>/dev/null <"/shared/trouble/$(hostname)"
+read -r which kind 2>/dev/null <"/shared/trouble/$(hostname)"
 if [ "${kind-}" = gate ]; then
     count=$(grep -cvE '^(squeue|sacct|scontrol (show|ping))' "$own")
     [[ $call =~ ^(squeue|sacct|scontrol (show|ping)) ]] && count=
 else
     count=$(wc -l <"$own")
 fi
-[ "${at-}" = "$count" ] && [ ! -e /shared/steps/fired ] || kind=none
+if [ -e /shared/steps/fired ] || [ -z "${which-}" ]; then
+    kind=none
+elif [ "$which" != "$count" ] && [[ ${call#* } != "$which"* ]]; then
+    kind=none
+fi
 [ "$kind" = none ] || : >/shared/steps/fired
 exec 9>&-
 
