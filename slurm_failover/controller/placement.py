@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass, replace
 
+from slurm_failover.errors import SlurmError, SlurmUnavailable
+from slurm_failover.model import JobFacts
 from slurm_failover.record import Record
-from slurm_failover.slurm.client import TOP_PRIORITY, JobChange
+from slurm_failover.slurm.client import TOP_PRIORITY, JobChange, Slurm
 
 
 @dataclass(frozen=True, slots=True)
@@ -32,3 +35,22 @@ class Placement:
             nice=-self.nice if self.method == "nice" else None,
             qos=self.qos if self.method == "qos" else None,
         )
+
+
+def lower_started(
+    slurm: Slurm, found: Iterable[tuple[JobFacts, Record]], say: Callable[[str], None]
+) -> None:
+    """Take the top priority from jobs that run: it was for that one start. Slurm keeps it over a
+    requeue, and so whoever requeued such a job would be first in line again, as often as they like.
+
+    Raises SlurmUnavailable; what Slurm refuses for one job is said.
+    """
+    for job, record in found:
+        if not (record.retries and job.has("RUNNING") and job.priority == TOP_PRIORITY):
+            continue
+        try:
+            slurm.release(job.label)
+        except SlurmUnavailable:
+            raise
+        except SlurmError as error:
+            say(f"job {job.label} keeps its raised priority: {error}")

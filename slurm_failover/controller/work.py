@@ -13,7 +13,7 @@ from slurm_failover.controller.decider import Decider
 from slurm_failover.controller.endings import find_missed_end
 from slurm_failover.controller.missed import Missed
 from slurm_failover.controller.notes import Note, Notes
-from slurm_failover.controller.placement import Placement
+from slurm_failover.controller.placement import Placement, lower_started
 from slurm_failover.controller.serving import Server
 from slurm_failover.errors import RecordError, SlurmUnavailable
 from slurm_failover.foresight import imagine_held, show_as_it_is
@@ -69,6 +69,7 @@ def take_up(slurm: Slurm, notes: Notes, limits: Limits, say: Say) -> None:
     by_hand = Missed(slurm, Queue(notes.queue), limits, say)
     by_hand.hand_in(found)
     recorded = by_hand.take_up([(job, record) for job, record in found if record is not None])
+    lower_started(slurm, recorded, say)
     missed = [(job, record) for job, record in recorded if is_running(record)]
     names = merge_nodes(*(r.attempt.nodes for job, r in missed if job.has("PENDING")))
     nodes = slurm.nodes(names) if names else []

@@ -334,6 +334,22 @@ class SlurmContract:
         world.slurm.release(label)
         assert 0 < world.slurm.job(label).priority < TOP_PRIORITY
 
+    def test_a_raised_priority_outlasts_the_start_and_a_release_drops_it_while_the_job_runs(
+        self, world: World
+    ) -> None:
+        label = world.run()
+        world.fail(label)
+        world.slurm.requeue_and_hold(label)
+        world.finish_epilogs(label)
+        world.slurm.release(label)
+        world.slurm.update_job(label, JobChange(priority=TOP_PRIORITY, start_now=True))
+        job = world.wait_for(label, lambda job: job.states == {"RUNNING"})
+        assert job.priority == TOP_PRIORITY
+        world.slurm.release(label)
+        after = world.slurm.job(label)
+        assert (after.states, after.start, after.held) == (job.states, job.start, False)
+        assert 0 < after.priority < TOP_PRIORITY
+
     def test_an_administrators_hold_shows_also_over_ours(self, world: World) -> None:
         label = world.run()
         world.fail(label)

@@ -10,6 +10,7 @@ from pathlib import Path
 import pytest
 from failover_world import FINDINGS, WAIT_FOR_NODES, House, Trouble
 from fake_slurmctld import ADMIN_HOLD, USER_HOLD, FakeSlurm
+from fake_state import DEFAULT_PRIORITY
 
 from slurm_failover import files
 from slurm_failover.controller.placement import Placement
@@ -214,6 +215,32 @@ def test_a_hold_of_someone_else_after_the_decision_stays(story: Story, hold: str
     story.house.reconcile()
     assert story.slurm.job(label).reason == hold
     assert story.record(label).step is Step.PLACED
+
+
+@pytest.mark.parametrize("comment", ["failover", ""])
+def test_a_raised_priority_is_for_one_start_and_an_owners_requeue_waits_in_line(
+    story: Story, comment: str
+) -> None:
+    label = story.start()
+    story.fail(label)
+    story.complete(label)
+    story.house.decide()
+    story.house.reconcile()
+    job = story.slurm.peek(label)
+    assert job.priority == TOP_PRIORITY, "it has not started"
+    job.comment = comment  # with the word away no hook is started for the job any more
+    story.slurm.schedule()
+    if comment:
+        story.house.start_hook(label)
+    story.house.reconcile()
+    assert (job.state, job.hold, job.priority) == ("RUNNING", "", DEFAULT_PRIORITY)
+
+
+def test_a_priority_that_is_none_of_ours_stays(story: Story) -> None:
+    label = story.start()
+    story.slurm.peek(label).priority = TOP_PRIORITY
+    story.house.reconcile()
+    assert story.slurm.peek(label).priority == TOP_PRIORITY
 
 
 def test_a_job_that_was_cancelled_while_it_waited_stays_cancelled(story: Story) -> None:
