@@ -40,8 +40,8 @@ _DEFINITIONS = (
     (
         "Kept going",
         "GPU time of the runs that followed a failover and were not ended by a hardware fault "
-        "themselves: work that would not have been done had the job stayed failed. Someone might have "
-        "submitted it again sooner or later, so it is not called saved.",
+        "themselves: work that would not have been done had the job stayed failed. Someone might "
+        "have submitted it again sooner or later, so it is not called saved.",
     ),
     (
         "Restart latency",
