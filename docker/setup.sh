@@ -67,6 +67,15 @@ fetch_promtool() { # one program of a package, without its service; tests check 
         say "there is no promtool, so the tests that need it are skipped"
 }
 
+install_seeing() { # tests press TAB in shells, and look at the report with a browser
+    local name
+    [ "$(id -u)" = 0 ] || return 0
+    for name in zsh fish chromium; do
+        if command -v "$name" >/dev/null; then continue; fi
+        (apt_install "$name") || say "there is no $name, so the tests that need it are skipped"
+    done
+}
+
 docker_answers() {
     .venv/bin/python -c 'import docker; docker.from_env(timeout=10).ping()' 2>/dev/null
 }
@@ -129,4 +138,5 @@ flock 9
 make_venv
 install_compiler
 fetch_promtool
+install_seeing
 [ "${1:-}" = --fast ] || make_cluster_image
