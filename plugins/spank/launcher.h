@@ -19,7 +19,8 @@ bool launcher_failed(int argc, char *const argv[], const char *path, int status)
 
 /*
  * Append "STEP PATH" to FOLDER/JOB.launcher, a file for root alone, if FOLDER/JOB is there: only a
- * job that is flagged for failover has one. Returns 0, or the errno of what stood in the way.
+ * job that is flagged for failover has one. A file of some KiB grows no more. Returns 0, or the
+ * errno of what stood in the way.
  */
 int launcher_note(const char *folder, uint32_t job, uint32_t step, const char *path);
 

@@ -60,6 +60,13 @@ static int meets(const struct expectation *expected)
 	return failed == expected->failed;
 }
 
+static bool make_file(const char *file)
+{
+	FILE *opened = fopen(file, "w");
+
+	return opened && !fclose(opened);
+}
+
 static int a_bare_name_is_looked_for_as_exec_does(void)
 {
 	char folder[] = "/tmp/launcher-XXXXXX", file[64], path[128];
@@ -70,10 +77,9 @@ static int a_bare_name_is_looked_for_as_exec_does(void)
 	if (!mkdtemp(folder))
 		return 0;
 	snprintf(file, sizeof(file), "%s/apptainer", folder);
-	fclose(fopen(file, "w"));
-	chmod(file, 0755);
+	is_right = make_file(file) && !chmod(file, 0755);
 	snprintf(path, sizeof(path), "%s:/usr/bin", folder);
-	is_right = !launcher_failed(2, argv, path, EXIT(255)) &&
+	is_right = is_right && !launcher_failed(2, argv, path, EXIT(255)) &&
 		   !launcher_failed(2, argv, ":/usr/bin", EXIT(255)) &&
 		   !launcher_failed(2, argv, "", EXIT(255)) &&
 		   !launcher_failed(2, argv, NULL, EXIT(255));
@@ -82,40 +88,93 @@ static int a_bare_name_is_looked_for_as_exec_does(void)
 	return is_right;
 }
 
+/* The bytes of a file, as many as fit into TEXT; an empty text where it can not be read. */
+static size_t read_file(const char *file, char *text, size_t size)
+{
+	FILE *opened = fopen(file, "r");
+	size_t length = opened ? fread(text, 1, size - 1, opened) : 0;
+
+	text[length] = '\0';
+	if (opened)
+		fclose(opened);
+	return length;
+}
+
 static int notes_only_a_flagged_job(void)
 {
-	char folder[] = "/tmp/launcher-XXXXXX", file[64], text[128] = "";
-	FILE *opened;
-	int is_right;
+	char folder[] = "/tmp/launcher-XXXXXX", job[64], note[64], text[128];
+	bool is_right;
 
 	if (!mkdtemp(folder))
 		return 0;
-	is_right = launcher_note(folder, 7, 0, "/usr/bin/podman") == ENOENT;
-	snprintf(file, sizeof(file), "%s/7", folder);
-	opened = fopen(file, "w");
-	is_right = is_right && opened && !fclose(opened);
-	is_right = is_right && !launcher_note(folder, 7, 0, "/usr/bin/podman") &&
+	snprintf(job, sizeof(job), "%s/7", folder);
+	snprintf(note, sizeof(note), "%s/7.launcher", folder);
+	is_right = launcher_note(folder, 7, 0, "/usr/bin/podman") == ENOENT && make_file(job) &&
+		   !launcher_note(folder, 7, 0, "/usr/bin/podman") &&
 		   !launcher_note(folder, 7, 1, "/usr/bin/docker");
-	unlink(file);
-	snprintf(file, sizeof(file), "%s/7.launcher", folder);
-	opened = fopen(file, "r");
-	is_right = is_right && opened && fread(text, 1, sizeof(text) - 1, opened) > 0 &&
-		   !strcmp(text, "0 /usr/bin/podman\n1 /usr/bin/docker\n");
-	if (opened)
-		fclose(opened);
-	unlink(file);
+	read_file(note, text, sizeof(text));
+	is_right = is_right && !strcmp(text, "0 /usr/bin/podman\n1 /usr/bin/docker\n");
+	unlink(note);
+	unlink(job);
 	rmdir(folder);
 	return is_right;
 }
 
+static int a_note_does_not_grow_for_ever(void)
+{
+	char folder[] = "/tmp/launcher-XXXXXX", job[64], note[64], text[8192];
+	bool is_right;
+
+	if (!mkdtemp(folder))
+		return 0;
+	snprintf(job, sizeof(job), "%s/7", folder);
+	snprintf(note, sizeof(note), "%s/7.launcher", folder);
+	is_right = make_file(job);
+	for (unsigned step = 0; step < 1000; step++)
+		is_right = !launcher_note(folder, 7, step, "/usr/bin/podman") && is_right;
+	size_t length = read_file(note, text, sizeof(text));
+	is_right = is_right && length > 1000 && length < 5000;
+	unlink(note);
+	unlink(job);
+	rmdir(folder);
+	return is_right;
+}
+
+static int a_link_in_place_of_a_note_is_not_followed(void)
+{
+	char folder[] = "/tmp/launcher-XXXXXX", job[64], note[64], text[16];
+	bool is_right;
+
+	if (!mkdtemp(folder))
+		return 0;
+	snprintf(job, sizeof(job), "%s/7", folder);
+	snprintf(note, sizeof(note), "%s/7.launcher", folder);
+	is_right = make_file(job) && !symlink(job, note) &&
+		   launcher_note(folder, 7, 0, "/usr/bin/podman") == ELOOP &&
+		   !read_file(job, text, sizeof(text));
+	unlink(note);
+	unlink(job);
+	rmdir(folder);
+	return is_right;
+}
+
+static int (*const stories[])(void) = {
+	a_bare_name_is_looked_for_as_exec_does,
+	notes_only_a_flagged_job,
+	a_note_does_not_grow_for_ever,
+	a_link_in_place_of_a_note_is_not_followed,
+};
+
 int main(void)
 {
-	size_t count = sizeof(expectations) / sizeof(*expectations) + 2, met = 0;
+	const size_t known = sizeof(expectations) / sizeof(*expectations);
+	const size_t told = sizeof(stories) / sizeof(*stories);
+	size_t met = 0;
 
-	for (size_t i = 0; i + 2 < count; i++)
+	for (size_t i = 0; i < known; i++)
 		met += (size_t)meets(&expectations[i]);
-	met += (size_t)a_bare_name_is_looked_for_as_exec_does();
-	met += (size_t)notes_only_a_flagged_job();
-	printf("%zu of %zu launchers are judged as expected\n", met, count);
-	return met == count ? 0 : 1;
+	for (size_t i = 0; i < told; i++)
+		met += (size_t)stories[i]();
+	printf("%zu of %zu launchers are judged as expected\n", met, known + told);
+	return met == known + told ? 0 : 1;
 }
