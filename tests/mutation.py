@@ -32,6 +32,8 @@ TESTS = (
     "tests/unit/test_decider.py",
     "tests/unit/test_endings.py",
     "tests/unit/test_classify_judge.py",
+    "tests/unit/test_precedence.py",
+    "tests/unit/test_severities.py",
     "tests/unit/test_classify_samples.py",
     "tests/unit/test_classify_command.py",
     "tests/unit/test_missed.py",
