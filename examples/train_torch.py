@@ -61,7 +61,9 @@ def train(step: int) -> float:
 def main() -> None:
     signal.signal(signal.SIGUSR1, ask_to_save)
     step = load()
-    print(f"attempt {os.environ.get('SLURM_FAILOVER_ATTEMPT', '')} from step {step}", flush=True)
+    attempt = os.environ.get("SLURM_FAILOVER_ATTEMPT", "")
+    reason = os.environ.get("SLURM_FAILOVER_REASON", "")
+    print(f"attempt {attempt} from step {step}{reason and f' ({reason})'}", flush=True)
     while step < STEPS:
         loss = train(step)
         step += 1

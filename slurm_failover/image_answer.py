@@ -46,7 +46,8 @@ ANSWERS: tuple[tuple[Answer, re.Pattern[str]], ...] = (
 """In order: a full disk says nothing of the registry, and a limit may call itself denied."""
 
 _LAUNCHER = re.compile(
-    r"^(?:error: )?(?:pyxis: *(?:\[ERROR\] *)?|FATAL: +|(?:docker: )?Error(?:: | response ))"
+    r"^(?:error: )?(?:pyxis: *(?:\[ERROR\] *)?|FATAL: +"
+    r"|(?:docker: )?Error(?:: | response from daemon: ))"
 )
 
 

@@ -87,3 +87,9 @@ def test_what_real_launchers_say_is_known_and_answered(line: str, answer: Answer
     [event] = read_events([record], load_rules())
     assert event.klass is FaultClass.IMAGE_PULL
     assert read_answer([record.text])[0] is answer
+
+
+def test_what_is_told_is_what_the_registry_said() -> None:
+    assert read_answer([DAEMON.format("denied")]) == (Answer.LASTING, "denied")
+    said = READ.format("unauthorized").removeprefix("Error: ")
+    assert read_answer([READ.format("unauthorized")]) == (Answer.LASTING, said)
