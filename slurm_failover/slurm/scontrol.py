@@ -194,22 +194,27 @@ class Scontrol:
     def _try(self, program: str, *arguments: str) -> str:
         command = [f"{self._folder}/{program}", *arguments]
         try:
-            done = subprocess.run(
+            process = subprocess.Popen(
                 [os.fsencode(word) for word in command],
                 stdin=subprocess.DEVNULL,
-                capture_output=True,
-                timeout=self._timeout,
-                check=False,
+                stdout=subprocess.PIPE,
+                stderr=subprocess.PIPE,
             )
-        except subprocess.TimeoutExpired as error:
-            raise SlurmUnavailable(f"{program} did not answer in {self._timeout} s") from error
         except OSError as error:
             raise SlurmError(
                 f"{command[0]} can not be run: {error.strerror}; set [slurm] bin to its folder"
             ) from error
-        if done.returncode != 0:
-            raise explain(program, os.fsdecode(done.stderr) + os.fsdecode(done.stdout))
-        return os.fsdecode(done.stdout)
+        try:
+            output, errors = process.communicate(timeout=self._timeout)
+        except subprocess.TimeoutExpired as error:
+            raise SlurmUnavailable(f"{program} did not answer in {self._timeout} s") from error
+        finally:
+            if process.returncode is None:
+                # Not waited for: what sleeps in the kernel (state D) does not die before it wakes.
+                process.kill()
+        if process.returncode != 0:
+            raise explain(program, os.fsdecode(errors) + os.fsdecode(output))
+        return os.fsdecode(output)
 
 
 def _start_time(change: JobChange) -> str | None:

@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 import json
+import os
+import signal
+import subprocess
 from pathlib import Path
 from typing import Any
 
@@ -153,6 +156,17 @@ def test_a_hanging_command_ends_in_time_and_counts_as_no_answer(stand_in: StandI
     stand_in.answer(last="exec sleep 600")
     with pytest.raises(SlurmUnavailable, match=r"did not answer in 0\.3 s"):
         stand_in.client(timeout=0.3, patience=0.1).hold("7")
+
+
+def test_a_command_that_can_not_be_killed_is_left_behind(
+    stand_in: StandIn, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    stand_in.answer(last="echo $$ >pid; exec sleep 600")
+    with monkeypatch.context() as asleep_in_the_kernel:
+        asleep_in_the_kernel.setattr(subprocess.Popen, "kill", lambda _: None)
+        with pytest.raises(SlurmUnavailable):
+            stand_in.client(timeout=0.5, patience=0.1).hold("7")
+    os.kill(int((stand_in.folder / "pid").read_text()), signal.SIGKILL)
 
 
 def test_a_requeue_that_was_done_though_its_answer_got_lost_is_success(stand_in: StandIn) -> None:
