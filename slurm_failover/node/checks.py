@@ -12,12 +12,12 @@ import time
 from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING
 
-from slurm_failover import files
 from slurm_failover.errors import FailoverError
 from slurm_failover.node import stops
 from slurm_failover.node.due import Sources, gpu_news, watcher_news
-from slurm_failover.node.ledger import Ledger, read_ledger, write_ledger
+from slurm_failover.node.ledger import Ledger
 from slurm_failover.node.look import Look, look_at_log
+from slurm_failover.node.memory import Memory
 from slurm_failover.sources import kmsg
 from slurm_failover.sources.presence import nvml_may_answer
 
@@ -28,8 +28,6 @@ if TYPE_CHECKING:
     from slurm_failover.settings.tables import Settings
     from slurm_failover.slurm.client import Slurm
 
-LOCK_PATIENCE = 15.0
-"""Seconds that one hook waits for another on the same node."""
 RECHECKS = 5
 """How often a node is looked at for its return where hooks look at it at the same time."""
 
@@ -44,7 +42,9 @@ class NodeChecks:
         self._settings = settings
         self._say = say
         self._folder = f"{settings.state.directory}/node"
+        self._memory = Memory(self._folder, say)
         self._sources = Sources(settings, self._folder)
+        self.read_ledger = self._memory.read
         self.node = environment.get("SLURMD_NODENAME") or os.uname().nodename.split(".")[0]
 
     def check_job_end(self) -> bool:
@@ -151,13 +151,8 @@ class NodeChecks:
         from slurm_failover.node.respond import lift_drain
 
         refusal = lift_drain(self._connect(), self.node, self.read_ledger().reason)
-        self._note(Ledger.left_alone if refusal else Ledger.returned)
+        self._memory.change(Ledger.left_alone if refusal else Ledger.returned)
         return refusal
-
-    def _note(self, change: Callable[[Ledger], Ledger]) -> None:
-        with files.locked(f"{self._folder}/lock", LOCK_PATIENCE) as held:
-            if held:
-                self._write(change(self.read_ledger()))
 
     def _judge_end(self, log: Look, readings: list[Reading], ended: Ended | None) -> bool:
         """Judge the end of a job; of a flagged one Slurm hears now, or at a later look."""
@@ -171,7 +166,7 @@ class NodeChecks:
             self._say(f"should this look be cut short, no later one makes up for it: {error}")
         outcome = self._attend(log, readings, ended=ended)
         if left and outcome.ledger is not None:
-            files.remove(left)
+            ends.drop_end(left)
         return outcome.verdict
 
     def _take_up_ends(self) -> None:
@@ -183,10 +178,10 @@ class NodeChecks:
                 told = {"SLURMD_NODENAME": self.node, **ends.read_end(path)}
                 self._say(f"{path}: Slurm was not told all about this end")
                 NodeChecks(told, self._settings, self._say).check_job_end()
-            except (FailoverError, ValueError, KeyError) as error:
+            except (FailoverError, OSError, ValueError, KeyError) as error:
                 self._say(f"{path}: {error!r}")
             if ends.is_settled(path):  # nothing was left to tell, or it can not be read
-                files.remove(path)
+                ends.drop_end(path)
 
     def _take_up_stops(self) -> None:
         """Go on with the requeue of jobs whose grace nobody waits out (any more)."""
@@ -228,7 +223,7 @@ class NodeChecks:
         facts = self._connect().nodes(self.node)[0]
         if not is_in_service(facts):
             return facts
-        self._note(Ledger.returned)
+        self._memory.change(Ledger.returned)
         return None
 
     @staticmethod
@@ -247,8 +242,7 @@ class NodeChecks:
     ) -> Outcome:
         from slurm_failover.node.attend import Attendant, Occasion, Outcome
 
-        files.make_folder(self._folder)
-        with files.locked(f"{self._folder}/lock", LOCK_PATIENCE) as held:
+        with self._memory.held() as held:
             if not held:
                 self._say("another look at this node has not ended in time; no verdict")
                 return Outcome(None)
@@ -256,7 +250,7 @@ class NodeChecks:
             occasion = Occasion(starting, ended, counts)
             outcome = attendant.attend(self.read_ledger(), log, readings, occasion)
             if outcome.ledger is not None:
-                self._write(outcome.ledger)
+                self._memory.write(outcome.ledger)
         return outcome
 
     def _look_on(self, ledger: Ledger) -> Look:
@@ -284,19 +278,6 @@ class NodeChecks:
         from slurm_failover.slurm.connect import connect
 
         return connect(self._settings, self._say)
-
-    def read_ledger(self) -> Ledger:
-        """What was judged on this node. A ledger that can not be read is none, which is said."""
-        path = f"{self._folder}/ledger.json"
-        try:
-            text = files.read_whole(path)
-            return Ledger() if text is None else read_ledger(text)
-        except (OSError, ValueError) as error:
-            self._say(f"{path} can not be read, so this is a first look: {error}")
-            return Ledger()
-
-    def _write(self, ledger: Ledger) -> None:
-        files.write_whole(f"{self._folder}/ledger.json", write_ledger(ledger))
 
 
 def _what_is_hidden(ledger: Ledger) -> str:

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Iterator
+from contextlib import suppress
 from typing import TYPE_CHECKING
 
 from slurm_failover import files
@@ -39,7 +40,8 @@ class Sources:
         if nvml_may_answer(self._settings.sources.proc):
             from slurm_failover.node.readings import read_gpus
 
-            files.make_folder(self._folder)
+            with suppress(OSError):  # then the reader finds no place for its lock, and says so
+                files.make_folder(self._folder)
             yield read_gpus(self._settings, f"{self._folder}/nvml.lock")
         elif ledger.note("nvml").unseen != NO_DRIVER:
             from slurm_failover.node.readings import no_gpus

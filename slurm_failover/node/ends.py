@@ -10,6 +10,7 @@ import json
 import os
 import time
 from collections.abc import Mapping
+from contextlib import suppress
 
 from slurm_failover import files
 
@@ -33,10 +34,10 @@ def leave_end(folder: str, environment: Mapping[str, str]) -> str:
 
 
 def left_ends(folder: str) -> list[str]:
-    """The files whose Epilogs are gone."""
+    """The files whose Epilogs are gone; none where the folder can not be read."""
     try:
         names = sorted(os.listdir(f"{folder}/ends"))  # noqa: PTH208 - no pathlib here
-    except FileNotFoundError:
+    except OSError:
         return []
     paths = [f"{folder}/ends/{name}" for name in names if name.endswith(".json")]
     return [path for path in paths if is_settled(path)]
@@ -48,6 +49,12 @@ def is_settled(path: str) -> bool:
         return abs(time.time() - os.stat(path).st_mtime) > SETTLED  # noqa: PTH116 - no pathlib here
     except FileNotFoundError:
         return False
+
+
+def drop_end(path: str) -> None:
+    """Take a file away. One that stays is looked at again, which changes nothing."""
+    with suppress(OSError):
+        files.remove(path)
 
 
 def read_end(path: str) -> dict[str, str]:

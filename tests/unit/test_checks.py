@@ -15,7 +15,7 @@ from slurm_failover import files
 from slurm_failover.errors import SlurmUnavailable, SourceUnreadable
 from slurm_failover.evidence import read_evidence
 from slurm_failover.model import JobCause
-from slurm_failover.node import checks
+from slurm_failover.node import memory
 from slurm_failover.node.checks import NodeChecks
 from slurm_failover.settings.tables import Settings, SlurmSettings, SourceSettings, StateSettings
 from slurm_failover.slurm import connect
@@ -310,7 +310,7 @@ def test_a_verdict_that_slurm_can_not_be_told_stands_and_is_acted_upon_later(
 def test_a_look_that_another_one_keeps_out_is_no_verdict(
     node: Node, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(checks, "LOCK_PATIENCE", 0.0)
+    monkeypatch.setattr(memory, "LOCK_PATIENCE", 0.0)
     node.record(LOST)
     files.make_folder(str(node.ledger.parent))
     with files.locked(str(node.ledger.parent / "lock"), 0):
