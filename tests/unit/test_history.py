@@ -75,9 +75,11 @@ def test_a_later_record_overrules_an_earlier_one() -> None:
 
 
 def test_a_denial_is_told_though_the_job_was_cancelled_and_never_started_again() -> None:
-    rest = replace(RUNS[0], start=0.0, end=1500.0, nodes="", admin_comment=denied())
-    told = tell([rest, RUNS[0]])
-    assert [(e.kind, e.time, e.waited) for e in told] == [(Kind.DENIED, 1100.0, None)]
+    rest = replace(RUNS[0], start=0.0, end=1500.0, nodes="", admin_comment=denied("last word"))
+    told = tell([rest, replace(RUNS[0], admin_comment=denied("too early"))])
+    assert [(e.kind, e.time, e.waited, e.because) for e in told] == [
+        (Kind.DENIED, 1100.0, None, "last word")
+    ]
 
 
 def test_the_components_of_a_job_are_one_run() -> None:

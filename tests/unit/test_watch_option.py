@@ -107,7 +107,10 @@ def test_no_color_leaves_the_text_without_colours(
     assert "\x1b[1m" in read_until(coloured.screen, lambda text: "Xid 79" in text)
 
 
-def test_a_pipe_gets_one_round_after_the_other_without_escapes(command: list[str]) -> None:
+def test_a_pipe_gets_one_round_after_the_other_without_escapes(
+    command: list[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.delenv("PYTHONUNBUFFERED", raising=False)
     with subprocess.Popen(
         [*command, "nodes", "--watch=0.5"], stdout=subprocess.PIPE, stderr=subprocess.PIPE
     ) as process:
