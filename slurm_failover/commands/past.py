@@ -66,7 +66,7 @@ def look_back(
 ) -> Past:
     """What happened, as far as whoever asks may see it. Raises SlurmError."""
     accounting = Accounting(settings.slurm.bin)
-    with _told("waiting for Slurm's accounting"):
+    with told("waiting for Slurm's accounting"):
         runs = accounting.runs(span, jobs, user)
         about_all = not (jobs or user)
         outages = accounting.outages(span) if about_all else []
@@ -86,7 +86,7 @@ def _ask_controller(settings: Settings) -> tuple[list[JobFacts], list[NodeFacts]
 
 
 @contextmanager
-def _told(words: str) -> Iterator[None]:
+def told(words: str) -> Iterator[None]:
     """Tell a person at a terminal what is waited for, once it takes long."""
     if not sys.stderr.isatty():
         yield

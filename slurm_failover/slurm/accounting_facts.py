@@ -11,6 +11,8 @@ from slurm_failover.history import Outage, Run
 from slurm_failover.slurm.facts import read_number, read_text
 
 OUTAGE_FIELDS = "NodeName,TimeStart,TimeEnd,State,Reason"
+NO_VAL = 0xFFFFFFFE
+"""Slurm's word for a number that is not set (slurm.h)."""
 _NO_NODES = "None assigned"
 
 
@@ -26,8 +28,8 @@ def read_run(raw: Any) -> Run | None:
         user=read_text(raw, "user"),
         name=read_text(raw, "name"),
         nodes="" if nodes == _NO_NODES else nodes,
-        start=float(read_number(clock.get("start"))),
-        end=float(read_number(clock.get("end"))),
+        start=_time(clock.get("start")),
+        end=_time(clock.get("end")),
         gpus=_gpus(raw.get("tres")),
         admin_comment=read_text(words, "administrator") if isinstance(words, dict) else "",
     )
@@ -41,6 +43,14 @@ def read_outage(line: str) -> Outage | None:
     if not node or not start.isdecimal():
         return None
     return Outage(node, float(start), float(end) if end.isdecimal() else 0.0, states, reason)
+
+
+def _time(value: object) -> float:
+    """A time; 0 for none. A run that was cancelled before it started has Slurm's NO_VAL as its
+    start (seen on 26.05.5).
+    """
+    seconds = read_number(value)
+    return float(seconds) if 0 < seconds < NO_VAL else 0.0
 
 
 def _label(raw: dict[str, Any], job_id: int) -> str:

@@ -4,7 +4,11 @@ from __future__ import annotations
 
 import json
 import stat
+import sys
+import threading
+import time
 from dataclasses import replace
+from io import StringIO
 from pathlib import Path
 
 import pytest
@@ -190,6 +194,13 @@ def test_a_row_of_the_accounting_is_read() -> None:
     assert read_run(ROW) == Run("11_3", "alice", "train", "n1", 1000.0, 1100.0, 4, "words")
 
 
+def test_a_run_that_never_started_has_no_start_however_slurm_writes_that() -> None:
+    for start in (0, 0xFFFFFFFE, 0xFFFFFFFF, -2, None):
+        run = read_run({**ROW, "time": {"start": start, "end": 1100}})
+        assert run is not None
+        assert (run.start, run.end) == (0.0, 1100.0)
+
+
 def test_a_components_row_is_its_leaders_and_typed_gpus_are_summed() -> None:
     typed = [{"type": "gres", "name": f"gpu:{kind}", "count": 2} for kind in "ab"]
     run = read_run({**ROW, "het": {"job_id": 10}, "tres": {"allocated": typed}})
@@ -368,6 +379,24 @@ def test_a_quiet_week_is_told_with_what_was_looked_at(desk: Desk) -> None:
         "Nothing happened: 1 run of jobs in that time, and none failed over, was denied or "
         "exceeded.\n"
     )
+
+
+def test_a_person_who_waits_long_is_told_for_what(monkeypatch: pytest.MonkeyPatch) -> None:
+    class Screen(StringIO):
+        def isatty(self) -> bool:
+            return True
+
+    def waiting(quiet: float, seconds: float) -> str:
+        monkeypatch.setattr(past, "QUIET", quiet)
+        monkeypatch.setattr(sys, "stderr", screen := Screen())
+        end = time.monotonic() + seconds
+        with past.told("waiting for Slurm"):
+            while "waiting for Slurm" not in screen.getvalue() and time.monotonic() < end:
+                threading.Event().wait(0.01)
+        return screen.getvalue()
+
+    assert "waiting for Slurm" in waiting(0.0, 30.0)
+    assert waiting(600.0, 0.1) == ""
 
 
 def test_without_slurmctld_the_accounting_alone_tells(desk: Desk) -> None:
