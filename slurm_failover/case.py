@@ -13,12 +13,19 @@ from slurm_failover.model import Evidence, JobCause, JobFacts, Limits, NodeFacts
 from slurm_failover.record import Record
 from slurm_failover.refusal import refuse_job
 
+EPILOG_FAILED = "its Epilog failed, and it has not told why"
+_EPILOG_ERROR = "Epilog error"
+"""The Reason that slurmctld gives to such a node (job_epilog_complete in job_mgr.c, and seen on
+24.11.5); what others append stands behind " : ".
+"""
+
 
 @dataclass(frozen=True, slots=True)
 class Case:
     """All that a decision rests on.
 
     ``pinned`` are the faulty nodes that the job asks for by name, so that it can run nowhere else.
+    ``owing`` are the nodes whose Epilog failed and that have not told why.
     """
 
     record: Record
@@ -32,6 +39,7 @@ class Case:
     busy: tuple[Evidence, ...]
     hung: tuple[Evidence, ...]
     unknown: tuple[Evidence, ...]
+    owing: tuple[str, ...] = ()
 
     @property
     def pause(self) -> int:
@@ -46,11 +54,19 @@ def gather(
 ) -> Case:
     """What job, record and nodes say. ``silent`` says that an Epilog has not ended in time."""
     entries: list[Evidence] = []
+    owing: list[str] = []
     for node in nodes:
         found = read_evidence(node.name, node.extra)
-        for job_id in job.components or (job.job_id,):
-            entries += choose(found, job_id, record.attempt.start)
+        own = [
+            entry
+            for job_id in job.components or (job.job_id,)
+            for entry in choose(found, job_id, record.attempt.start)
+        ]
+        entries += own
         entries += _read_node_state(node, job, record, limits, silent)
+        if not own and _failed_in_epilog(node, record.attempt.start):
+            owing.append(node.name)
+            entries.append(_entry(job, record, JobCause.UNKNOWN, node.name, EPILOG_FAILED))
     if silent:
         entries.append(_entry(job, record, JobCause.UNKNOWN, "", "a node's Epilog has not ended"))
     by_cause = {cause: tuple(e for e in entries if e.cause is cause) for cause in JobCause}
@@ -68,6 +84,7 @@ def gather(
         busy=tuple(e for e in images if e.passing),
         hung=by_cause[JobCause.HUNG],
         unknown=by_cause[JobCause.UNKNOWN],
+        owing=tuple(owing),
     )
 
 
@@ -94,6 +111,14 @@ def _read_node_state(
         words = f"drained by another tool: {node.reason}"
         return [_entry(job, record, JobCause.HARDWARE, node.name, words)]
     return []
+
+
+def _failed_in_epilog(node: NodeFacts, since: float) -> bool:
+    """Whether Slurm drained a node for an Epilog that failed. Ours does so where it has found a
+    fault of the hardware and can not tell slurmctld, which slurmd does for it.
+    """
+    said = _EPILOG_ERROR in node.reason.split(" : ")
+    return said and node.has("DRAIN") and node.reason_time >= since
 
 
 def _entry(job: JobFacts, record: Record, cause: JobCause, node: str, because: str) -> Evidence:

@@ -37,5 +37,9 @@ class InstallError(FailoverError):
     """Slurm's configuration can not be changed as it is; the text names the file and the remedy."""
 
 
+class HookEnded(FailoverError):
+    """The time that Slurm gives a hook is over. What is known by then is all that it can say."""
+
+
 class SourceUnreadable(FailoverError):
     """Evidence could not be read. The verdict is "unknown", never "healthy" and never "faulty"."""

@@ -42,9 +42,9 @@ def main(arguments: list[str]) -> int:
 
 def give_up(*_: object) -> None:
     """End a hook whose time is over: its script sends SIGTERM then (timeout(1))."""
-    from slurm_failover.errors import FailoverError
+    from slurm_failover.errors import HookEnded
 
-    raise FailoverError("the hook was ended before it was done")
+    raise HookEnded("the hook was ended before it was done")
 
 
 def _prolog(settings: Settings, say: Say) -> bool:
@@ -70,13 +70,15 @@ def _health_check(settings: Settings, say: Say) -> bool:
 def _epilog(settings: Settings, say: Say) -> bool:
     from slurm_failover.node.checks import NodeChecks
 
+    verdict = False
     try:
-        return NodeChecks(os.environ, settings, say).check_job_end()
+        verdict = NodeChecks(os.environ, settings, say).check_job_end()
     finally:
         if _may_be_flagged():
             from slurm_failover.node.attempts import close_attempt
 
-            close_attempt(os.environ, settings, say)
+            close_attempt(os.environ, settings, say, moves=verdict)
+    return verdict
 
 
 def _prolog_slurmctld(settings: Settings, say: Say) -> bool:
@@ -125,6 +127,13 @@ def _tell_verdict(settings: Settings, say: Say) -> bool:
     return False
 
 
+def _tell_end(settings: Settings, say: Say) -> bool:
+    from slurm_failover.node.untold import tell_end
+
+    tell_end(os.environ, settings, say)
+    return False
+
+
 def _stop_job(settings: Settings, say: Say) -> bool:
     from slurm_failover.node.checkpoint import stop_after_grace
 
@@ -161,6 +170,7 @@ HOOKS: dict[str, Callable[[Settings, Say], bool]] = {
     "epilog_slurmctld": _epilog_slurmctld,
     "decide": _decide,
     "tell_verdict": _tell_verdict,
+    "tell_end": _tell_end,
     "stop_job": _stop_job,
     "notify": _notify,
     "faults": _faults,

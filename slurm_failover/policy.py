@@ -59,7 +59,8 @@ class Verdict:
     """The decision for one end of one job, and one sentence why.
 
     ``pause`` is how many seconds the job waits before it is tried again; ``cancel`` says that a
-    job that is not started again is cancelled instead of held.
+    job that is not started again is cancelled instead of held. ``awaited`` are nodes that owe a
+    word which could change the verdict.
     """
 
     action: Action
@@ -68,6 +69,7 @@ class Verdict:
     bad_nodes: tuple[str, ...] = ()
     pause: int = 0
     cancel: bool = False
+    awaited: tuple[str, ...] = ()
 
 
 def read_ending(
@@ -230,6 +232,7 @@ def decide(
         pause=case.pause if row.action is Action.TRY_AGAIN else 0,
         cancel=(row.action is Action.DENY and limits.cancel_denied)
         or (row.action is Action.EXCEED and limits.cancel_exceeded),
+        awaited=() if case.hardware or case.refusal else case.owing,
     )
 
 

@@ -176,7 +176,7 @@ class Decider:
         if not job.has("PENDING"):
             return True
         if record.step is Step.HELD:
-            return self._decide(job, record, nodes)
+            return self._decide(note, job, record, nodes)
         return self._finish(job, record)
 
     def _resume_hold(self, note: Note, job: JobFacts) -> bool:
@@ -198,13 +198,17 @@ class Decider:
             self._say(f"job {job.label} was sent back by a node, and may start elsewhere at once")
         return True
 
-    def _decide(self, job: JobFacts, record: Record, nodes: dict[str, NodeFacts]) -> bool:
+    def _decide(
+        self, note: Note, job: JobFacts, record: Record, nodes: dict[str, NodeFacts]
+    ) -> bool:
         taken_over = _whose_hold(job, record) if job.held else "the job was released"
         if taken_over:
             self._write(job, lifecycle.step_back(record, f"{taken_over} before the decision"))
             return True
         heard = [nodes[name] for name in lifecycle.expand(record.attempt.nodes) if name in nodes]
         verdict = decide(job, record, heard, self._limits, silent=job.has("COMPLETING"))
+        if verdict.awaited and self._waited(note) <= self._wait_for_nodes:
+            return False
         if verdict.action is Action.FAILOVER and (stop := self._guard(job)):
             return self._put_off(job, record, f"{stop}; decided when it closes")
         decided = lifecycle.note_restarts(lifecycle.apply_verdict(record, verdict), job)

@@ -43,15 +43,19 @@ def open_attempt(environment: Environment, settings: Settings, say: Say) -> None
         say(f"job {job_id}: its attempt is not announced: {error}")
 
 
-def close_attempt(environment: Environment, settings: Settings, say: Say) -> None:
-    """Epilog: tidy up, and follow up an attempt that did not end well."""
+def close_attempt(
+    environment: Environment, settings: Settings, say: Say, *, moves: bool = False
+) -> None:
+    """Epilog: tidy up, and follow up an attempt that did not end well. ``moves`` says that its node
+    is to blame, so that it most likely is moved.
+    """
     job_id = environment["SLURM_JOB_ID"]
     try:
         files.remove(f"{FOLDER}/{job_id}")
         if environment.get("SLURM_JOB_EXIT_CODE", "0") != "0" and _is_flagged(environment):
             from slurm_failover.node.telling import follow_up
 
-            follow_up(environment, settings, say)
+            follow_up(environment, settings, say, moves=moves)
     except (FailoverError, OSError) as error:
         say(f"job {job_id}: its end is not followed up: {error}")
     finally:

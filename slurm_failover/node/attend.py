@@ -29,6 +29,7 @@ if TYPE_CHECKING:
     from slurm_failover.gres import GresSlot
     from slurm_failover.model import Event, JobFacts, Judgement, NodeFacts
     from slurm_failover.node.blame import Blame, Share
+    from slurm_failover.node.breaker import Answer
     from slurm_failover.node.readings import Reading
     from slurm_failover.node.respond import EndingJob
     from slurm_failover.settings.tables import Settings
@@ -127,8 +128,18 @@ class Attendant:
         return read_rules(self._settings.sources)
 
     @cached_property
+    def _seen(self) -> list[NodeFacts]:
+        """This node, or all where one look serves the circuit breaker as well: scontrol asks for
+        all nodes whatever is to be shown (scontrol_load_nodes in its info_node.c).
+        """
+        from slurm_failover.node.breaker import counts_faults
+
+        counts = counts_faults(self._settings.breaker)
+        return self._connect().nodes(self._node if counts else "")
+
+    @cached_property
     def _facts(self) -> NodeFacts:
-        return self._connect().nodes(self._node)[0]
+        return next(node for node in self._seen if node.name == self._node)
 
     @cached_property
     def _slots(self) -> tuple[GresSlot, ...] | None:
@@ -170,7 +181,7 @@ class Attendant:
         return self._settings.failover.mode == "act" and is_in_service(self._facts)
 
     def _act(self, ledger: Ledger, blame: Blame, standing: str, occasion: Occasion) -> Outcome:
-        from slurm_failover.errors import SlurmError
+        from slurm_failover.errors import HookEnded, SlurmError
         from slurm_failover.model import NodeAction
         from slurm_failover.node.account import account_fault
 
@@ -181,10 +192,10 @@ class Attendant:
         acts = self._settings.failover.mode == "act"
         try:
             judged, waits = self._respond(ledger, blame, fault, occasion)
-        except SlurmError as error:
+        except (SlurmError, HookEnded) as error:
             if fault is None or not acts:
                 raise
-            # Slurm itself drains the node for a hook that fails.
+            # Slurm itself drains the node for a hook that fails; the decider waits for our word.
             self._say(f"the verdict stands, and Slurm can not be told: {fault.because}; {error}")
             return Outcome(None, verdict=True, standing=standing)
         if waits:
@@ -226,39 +237,36 @@ class Attendant:
         if fault is None and ending is None:
             return None, False
         running = self._share_out(blame, jobs, occasion) if fault else []
-        facts, waits = self._facts, False
-        limits = read_limits(self._settings)
-        checkpoint = self._settings.checkpoint
+        limits, checkpoint = read_limits(self._settings), self._settings.checkpoint
         responder = Responder(self._connect(), self._node, self._say, limits, checkpoint)
-        if fault is not None:
-            word = responder.word_on(facts, ending)
-            facts, waits = self._ask(fault, _hit(running, jobs, ending), word)
-            fault, running = (None, []) if waits else (fault, running)
-            if fault is None and ending is None:
-                return None, True
-        response = responder.respond(facts, fault, running, ending)
         if fault is None:
-            return None, waits
+            responder.respond(self._facts, None, [], ending)
+            return None, False
+        word = responder.word_on(self._facts, ending)
+        answer = self._ask(fault, _hit(running, jobs, ending), word)
+        if answer.waits:
+            return None, True
+        response = responder.respond(answer.facts, fault, running, ending, answer.extra)
         rule, needs = fault.root.rule if fault.root else "", repair_of(fault, blame.fresh)
         judged = JudgedFault(
             self._now, rule, fault.because, response.hit, ledger.boot, needs, response.reason
         )
-        return judged, waits
+        return judged, False
 
-    def _ask(self, fault: Judgement, hit: list[JobFacts], word: str) -> tuple[NodeFacts, bool]:
-        """Ask the circuit breaker: the node's facts, and whether the drain has to wait. ``word`` is
-        the node's Extra as it shall be; without it a job would be denied where no answer comes.
+    def _ask(self, fault: Judgement, hit: list[JobFacts], word: str) -> Answer:
+        """Ask the circuit breaker. ``word`` is the node's Extra as it shall be; without it a job
+        would be denied where no answer comes.
         """
         from slurm_failover.node.account import account_wait
         from slurm_failover.node.breaker import Gate, note_fault
 
         gate = Gate(self._connect(), self._node, self._settings.breaker)
         note = note_fault(self._node, fault, hit, self._settings.sources.sysfs)
-        answer = gate.ask(self._facts, note, word)
+        answer = gate.ask(self._facts, note, word, self._seen)
         if answer.waits:
             self._say(f"no drain and no requeue yet, {answer.waits}: {fault.because}")
             account_wait(self._settings, note, answer, self._say)
-        return answer.facts, bool(answer.waits)
+        return answer
 
     def _share_out(
         self, blame: Blame, jobs: list[JobFacts], occasion: Occasion

@@ -1,13 +1,15 @@
 """Ask the circuit breaker before a drain: note the fault, look at all notes, wait for one's turn.
 
-The note comes first, so that of many nodes that ask at once the one too many knows. What may not be
-done now is not forgotten: the node's look is made again until it may.
+The note comes first, so that of many nodes that ask at once the one too many knows. Where the site
+counts no faults, only an admin's word can stand against a drain: then one look serves for all, and
+the note goes with the drain. What may not be done now is not forgotten: the node's look is made
+again until it may.
 """
 
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 from zlib import crc32
@@ -35,12 +37,14 @@ LONGEST_TURN = 10.0
 
 @dataclass(frozen=True, slots=True)
 class Answer:
-    """``facts`` are the node's, with its note in them. ``waits`` says why it may not be drained
-    now, as a clause; empty if it may. ``is_new`` says that the fault was not noted before, and
-    ``opened`` is the trip that this very note caused.
+    """``facts`` are the node's as Slurm has them, and ``extra`` is its Extra with the note in it,
+    which may be still to be written. ``waits`` says why it may not be drained now, as a clause;
+    empty if it may. ``is_new`` says that the fault was not noted before, and ``opened`` is the trip
+    that this very note caused.
     """
 
     facts: NodeFacts
+    extra: str
     waits: str = ""
     is_new: bool = False
     opened: Trip | None = None
@@ -61,11 +65,18 @@ class Gate:
         self._site = site
         self._pause = pause
 
-    def ask(self, facts: NodeFacts, new: FaultNote, extra: str | None = None) -> Answer:
+    def ask(
+        self,
+        facts: NodeFacts,
+        new: FaultNote,
+        extra: str | None = None,
+        seen: Sequence[NodeFacts] = (),
+    ) -> Answer:
         """May this node drain, and stop jobs, for a fault? Raises SlurmError.
 
         ``extra`` is what the node's Extra shall say beside the note, if not what it says already:
-        that is known whatever the answer, even where none comes.
+        that is known whatever the answer, even where none comes. ``seen`` are all nodes, if they
+        were asked for just now, and serve where no faults are counted.
         """
         # A note of ours from the future was written before the clock was set back.
         before = [
@@ -75,31 +86,53 @@ class Gate:
         notes = add_note(before, replace(new, waits=True), self._site.window)
         own = next(note for note in notes if note.code == new.code and note.waits)
         noted = write_notes(facts.extra if extra is None else extra, notes, new.time)
-        if noted != facts.extra:
-            self._slurm.update_node(self._node, NodeChange(extra=noted))
-        facts = replace(facts, extra=noted)
         is_new = own not in before
-        answer = self._look(facts, own, is_new)
+        if not counts_faults(self._site):
+            answer = self._look(facts, noted, own, is_new, seen or self._slurm.nodes())
+            return self._leave_note(answer) if answer.waits else answer
+        answer = self._leave_note(Answer(facts, noted))
+        return self._take_turn(answer.facts, noted, own, is_new)
+
+    def _leave_note(self, answer: Answer) -> Answer:
+        if answer.extra != answer.facts.extra:
+            self._slurm.update_node(self._node, NodeChange(extra=answer.extra))
+        return replace(answer, facts=replace(answer.facts, extra=answer.extra))
+
+    def _take_turn(self, facts: NodeFacts, noted: str, own: FaultNote, is_new: bool) -> Answer:
+        answer = self._look(facts, noted, own, is_new, self._slurm.nodes())
         left = self._turn - time.time()
         if answer.waits or left <= 0:
             return answer
         if left > LONGEST_TURN:
             return replace(answer, waits=f"other drains go first, {self._site.pace} s apart")
         self._pause(left)
-        return self._look(facts, own, is_new)
+        return self._look(facts, noted, own, is_new, self._slurm.nodes())
 
-    def _look(self, facts: NodeFacts, own: FaultNote, is_new: bool) -> Answer:
-        """What stands against the drain now, by all nodes' notes; and when its turn is."""
-        now = time.time()
-        nodes = {node.name: node for node in self._slurm.nodes()}
-        nodes[self._node] = replace(nodes.get(self._node, facts), extra=facts.extra)
-        breaker = read_breaker(list(nodes.values()), self._site, now)
+    def _look(
+        self,
+        facts: NodeFacts,
+        noted: str,
+        own: FaultNote,
+        is_new: bool,
+        seen: Iterable[NodeFacts],
+    ) -> Answer:
+        """What stands against the drain, by all nodes' notes; and when its turn is."""
+        nodes = {node.name: node for node in seen}
+        fresh = nodes.get(self._node, facts)
+        nodes[self._node] = replace(fresh, extra=noted)
+        breaker = read_breaker(list(nodes.values()), self._site, time.time())
         self._turn = due(breaker.notes, own, self._site.pace, self._site.at_once)
+        answer = Answer(replace(fresh, extra=facts.extra), noted, "", is_new)
         trip = breaker.against([job for job, _ in own.attempts])
-        if trip is not None:
-            caused = is_new and trip.opener == self._node and trip.since == own.time
-            return Answer(nodes[self._node], _words(trip), is_new, trip if caused else None)
-        return Answer(nodes[self._node], "", is_new)
+        if trip is None:
+            return answer
+        caused = is_new and trip.opener == self._node and trip.since == own.time
+        return replace(answer, waits=_words(trip), opened=trip if caused else None)
+
+
+def counts_faults(site: BreakerSettings) -> bool:
+    """Whether it matters to a drain how many other nodes are faulty."""
+    return site.enabled or site.pace > 0
 
 
 def note_fault(node: str, fault: Judgement, hit: Iterable[JobFacts], sysfs: str) -> FaultNote:

@@ -12,7 +12,6 @@ import time
 from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING
 
-from slurm_failover.errors import FailoverError
 from slurm_failover.node import stops
 from slurm_failover.node.due import Sources, gpu_news, watcher_news
 from slurm_failover.node.ledger import Ledger
@@ -167,21 +166,21 @@ class NodeChecks:
         outcome = self._attend(log, readings, ended=ended)
         if left and outcome.ledger is not None:
             ends.drop_end(left)
+        elif left and ends.ENDED not in self._environment:
+            from slurm_failover.node.untold import tell_later
+
+            tell_later(left)
         return outcome.verdict
 
     def _take_up_ends(self) -> None:
         """Look again at ends of which an Epilog could not tell all."""
         from slurm_failover.node import ends
 
-        for path in ends.left_ends(self._folder):
-            try:
-                told = {"SLURMD_NODENAME": self.node, **ends.read_end(path)}
-                self._say(f"{path}: Slurm was not told all about this end")
-                NodeChecks(told, self._settings, self._say).check_job_end()
-            except (FailoverError, OSError, ValueError, KeyError) as error:
-                self._say(f"{path}: {error!r}")
-            if ends.is_settled(path):  # nothing was left to tell, or it can not be read
-                ends.drop_end(path)
+        left = ends.left_ends(self._folder)
+        if left:
+            from slurm_failover.node.untold import take_up_ends
+
+            take_up_ends(left, self.node, self._settings, self._say)
 
     def _take_up_stops(self) -> None:
         """Go on with the requeue of jobs whose grace nobody waits out (any more)."""
@@ -242,7 +241,7 @@ class NodeChecks:
     ) -> Outcome:
         from slurm_failover.node.attend import Attendant, Occasion, Outcome
 
-        with self._memory.held() as held:
+        with self._memory.held(at_end=ended is not None) as held:
             if not held:
                 self._say("another look at this node has not ended in time; no verdict")
                 return Outcome(None)

@@ -27,10 +27,15 @@ def leave_end(folder: str, environment: Mapping[str, str]) -> str:
     told = {key: text for key, text in environment.items() if key.startswith(_TOLD)} | {
         ENDED: ended
     }
-    path = f"{folder}/ends/{told['SLURM_JOB_ID']}-{told['SLURM_JOB_START_TIME']}.json"
+    path = _path(folder, environment)
     files.make_folder(f"{folder}/ends")
     files.write_whole(path, json.dumps(told))
     return path
+
+
+def is_left(folder: str, environment: Mapping[str, str]) -> bool:
+    """Whether Slurm was not told all about this end."""
+    return os.path.exists(_path(folder, environment))  # noqa: PTH110 - no pathlib here
 
 
 def left_ends(folder: str) -> list[str]:
@@ -55,6 +60,10 @@ def drop_end(path: str) -> None:
     """Take a file away. One that stays is looked at again, which changes nothing."""
     with suppress(OSError):
         files.remove(path)
+
+
+def _path(folder: str, told: Mapping[str, str]) -> str:
+    return f"{folder}/ends/{told['SLURM_JOB_ID']}-{told['SLURM_JOB_START_TIME']}.json"
 
 
 def read_end(path: str) -> dict[str, str]:

@@ -13,8 +13,10 @@ from contextlib import ExitStack, contextmanager
 from slurm_failover import files
 from slurm_failover.node.ledger import Ledger, read_ledger, write_ledger
 
-LOCK_PATIENCE = 15.0
-"""Seconds that one hook waits for another on the same node."""
+LOCK_PATIENCE, END_PATIENCE = 15.0, 30.0
+"""Seconds that one hook waits for another on the same node; at the end of a flagged job longer,
+since the controller decides nothing meanwhile.
+"""
 
 
 class Memory:
@@ -26,14 +28,15 @@ class Memory:
         self._say = say
 
     @contextmanager
-    def held(self) -> Iterator[bool]:
-        """Keep other processes of this node out; False where one has not ended in time. Where there
-        can be no lock, nobody is kept out.
+    def held(self, *, at_end: bool = False) -> Iterator[bool]:
+        """Keep other processes of this node out, ``at_end`` of a flagged job or not; False where
+        one has not ended in time. Where there can be no lock, nobody is kept out.
         """
+        patience = END_PATIENCE if at_end else LOCK_PATIENCE
         with ExitStack() as stack:
             try:
                 files.make_folder(self._folder)
-                held = stack.enter_context(files.locked(f"{self._folder}/lock", LOCK_PATIENCE))
+                held = stack.enter_context(files.locked(f"{self._folder}/lock", patience))
             except OSError as error:
                 self._say(f"{self._folder} can not be written, and is done without: {error}")
                 held = True

@@ -86,11 +86,13 @@ class Responder:
         fault: Judgement | None,
         running: Sequence[tuple[JobFacts, Share]] = (),
         ending: EndingJob | None = None,
+        noted: str | None = None,
     ) -> Response:
         """Drain the node for a new ``fault``, requeue the ``running`` flagged jobs that it hit, and
         leave word on the ``ending`` job.
 
-        ``facts`` are the node's. The reason of a node that is out of service already is left as it
+        ``facts`` are the node's, and ``noted`` is its Extra as it shall be beside this word, if not
+        as it is. The reason of a node that is out of service already is left as it
         is, whoever placed it.
         """
         hit = [(job, share) for job, share in running if _is_hit(share)]
@@ -100,7 +102,7 @@ class Responder:
         if ending is not None:
             entries.append(self._entry(ending, ending.judgement, False))
         reason = write_reason(fault, [job for job, _ in hit], ending) if fault else ""
-        self._write(facts, reason, entries)
+        self._write(facts, facts.extra if noted is None else noted, reason, entries)
         for job in stopped:
             stop_job(self._slurm, job, self._checkpoint, self._say)
         ours = is_in_service(facts) or facts.reason == reason
@@ -116,10 +118,10 @@ class Responder:
             if share.doubt:
                 self._say(f"job {job.label} runs on: {share.doubt}")
 
-    def _write(self, facts: NodeFacts, reason: str, entries: list[Evidence]) -> None:
+    def _write(self, facts: NodeFacts, noted: str, reason: str, entries: list[Evidence]) -> None:
         """One request for the drain and the evidence; none where both are there already."""
         in_service = is_in_service(facts)
-        extra = write_evidence(facts.extra, self._node, entries, time.time())
+        extra = write_evidence(noted, self._node, entries, time.time())
         if reason:
             extra = write_notes(extra, drop_waiting(read_notes(self._node, extra)), time.time())
         change = NodeChange(

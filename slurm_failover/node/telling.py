@@ -29,7 +29,9 @@ Say = Callable[[str], None]
 
 _HURRY = 5
 """Seconds that Slurm has for an answer while a job waits for its start."""
-_FIRST_PAUSE, _LONGEST_PAUSE = 2.0, 32.0
+MOVES = "FAILOVER_JOB_MOVES"
+"""The variable that says that the job is most likely moved: then there is nothing to tell."""
+_FIRST_PAUSE, _LATE_PAUSE, _LONGEST_PAUSE = 2.0, 12.0, 60.0
 """Nobody hurries to read the line, and every look is a request: where many jobs end at once, and
 their verdicts take a while, each of them looks a few times only.
 """
@@ -55,13 +57,13 @@ def announce(environment: Environment, settings: Settings, say: Say) -> dict[str
     return {"ATTEMPT": str(number), "REASON": tidy(reason), "EXCLUDED_NODES": record.excluded}
 
 
-def follow_up(environment: Environment, settings: Settings, say: Say) -> None:
+def follow_up(environment: Environment, settings: Settings, say: Say, *, moves: bool) -> None:
     """Leave word on the image of a job that did not end well, and tell its log of the decision.
     Raises SlurmError.
     """
     node = _node(environment)
     if is_batch_host(environment, node) and settings.failover.mode == "act":
-        start_detached("tell_verdict")
+        start_detached("tell_verdict", {MOVES: "1"} if moves else None)
     report_image(environment, settings, node, say)
 
 
@@ -72,10 +74,10 @@ def tell_verdict(environment: Environment, settings: Settings, say: Say) -> None
     slurm, job_id = connect(settings, say), environment["SLURM_JOB_ID"]
     start = float(environment["SLURM_JOB_START_TIME"])
     deadline = time.monotonic() + settings.failover.wait_for_nodes + _LET_GO
-    pause = _FIRST_PAUSE
+    pause = _LATE_PAUSE if environment.get(MOVES) else _FIRST_PAUSE
     while time.monotonic() < deadline:
         time.sleep(pause * random.uniform(0.8, 1.2))  # noqa: S311 - jitter, not a secret
-        pause = min(pause * 2, _LONGEST_PAUSE)
+        pause = min(pause * 3, _LONGEST_PAUSE)
         try:
             jobs = slurm.jobs([job_id])
         except SlurmUnavailable:

@@ -31,6 +31,9 @@ _SILENT = (
     "Slurm backup controller in standby mode",
     "temporarily unable",
     "connect failure",
+    "Resource temporarily unavailable",
+    "Munge encode failed",
+    "Protocol authentication error",
 )
 _UNKNOWN_JOB = "Invalid job id specified"
 _PENDING_ALREADY = "Job is pending execution"

@@ -234,3 +234,33 @@ def test_the_share_is_of_all_nodes() -> None:
     break_others(crowd.slurm, *[f"n{i}" for i in range(1, 7)], now=crowd.slurm.clock)
     site = replace(SITE, same_percent=100)
     assert not read_breaker(crowd.slurm.nodes(), site, crowd.slurm.clock).is_open
+
+
+# --- a site that counts no faults -----------------------------------------------------------------
+
+
+def uncounted(node: Node) -> None:
+    node.settings = replace(node.settings, breaker=BreakerSettings(enabled=False, pace=0))
+
+
+def test_where_no_faults_are_counted_one_look_and_one_request_do_it_all(node: Node) -> None:
+    uncounted(node)
+    label = node.run_job()
+    node.slurm.finish(label, code=1)
+    node.environment["SLURM_JOB_EXIT_CODE"] = "256"
+    node.record(LOST)
+    node.slurm.calls.clear()
+    assert node.checks().check_job_end()
+    assert node.slurm.calls == ["jobs_on", "nodes", "update_node"]
+    (note,) = read_notes("n1", node.slurm.peek_node("n1").extra)
+    assert (note.code, note.waits, node.reason[:16]) == ("xid-79", False, "slurm-failover: ")
+
+
+def test_an_admins_word_counts_where_faults_do_not(node: Node) -> None:
+    uncounted(node)
+    label = node.run_job()
+    open_breaker(node)
+    node.record(LOST)
+    assert not node.checks().check_health()
+    assert (node.reason, node.slurm.job(label).states) == ("", {"RUNNING"})
+    assert waits(node)
