@@ -22,7 +22,7 @@ def read_machine(
     Never raises for what a device does: what is absent or could not be read is missing or None, and
     ``unreadable`` says why the look was cut short.
     """
-    argv = [sys.executable, "-I", str(_READER), str(sys_root)]
+    argv = [sys.executable, "-I", "-S", str(_READER), str(sys_root)]
     now, boot = time.time(), boot_id(str(proc))
     try:
         answer = run_bounded(argv, timeout)
