@@ -12,6 +12,12 @@ PROGRAM = "slurm-failover"
 _VARIABLE = "_SLURM_FAILOVER_COMPLETE"
 """Where click looks for what a shell wants to know, by its own rule for the program's name."""
 
+_FIRST_CALL = "[[ $zsh_eval_context[-1] == loadautofunc ]]"
+_EVERY_CALL = f"[[ $funcstack[1] == _{PROGRAM} ]]"
+"""How zsh tells that it completes by our file and does not source it. click's test holds at the
+first TAB alone, which loads the file: the second offered nothing (seen on zsh 5.9).
+"""
+
 
 @click.command("completion")
 @click.argument("shell", type=click.Choice(SHELLS))
@@ -31,4 +37,5 @@ def script(shell: str) -> str:
     if found is None:
         raise click.ClickException(f"click knows no completion of {shell}")
     maker = found(main, {}, PROGRAM, _VARIABLE)
-    return str(maker.source_template % maker.source_vars()).strip() + "\n"
+    text = str(maker.source_template % maker.source_vars()).strip()
+    return text.replace(_FIRST_CALL, _EVERY_CALL) + "\n"

@@ -184,19 +184,27 @@ LOADS = {
         ["zsh", "-f", "-i"],
         "autoload -U compinit; compinit -u -D; source <(slurm-failover completion zsh)",
     ),
+    "zsh, as installed": (
+        ["zsh", "-f", "-i"],
+        f"fpath=({ROOT}/completions $fpath); autoload -U compinit; compinit -u -D",
+    ),
+    "bash, as installed": (
+        ["bash", "--norc", "--noprofile", "-i"],
+        f"source {ROOT}/completions/slurm-failover.bash",
+    ),
 }
 
 
 @pytest.mark.parametrize("name", LOADS)
 def test_tab_in_a_real_shell(name: str, open_shell: Callable[..., Typing]) -> None:
     argv, load = LOADS[name]
-    if shutil.which(name) is None:
-        pytest.skip(f"{name} is not installed")
+    if shutil.which(argv[0]) is None:
+        pytest.skip(f"{argv[0]} is not installed")
     shell = open_shell(*argv)
     shell.type(f"{load}; echo lo''aded\n", lambda text: "loaded" in text)
     start = "slurm-failover --settings settings.toml"
     shell.type(f"{start} nodes cp\t", lambda text: "cpu1" in text)
-    tabs = "\t\t" if name == "bash" else "\t"
+    tabs = "\t\t" if argv[0] == "bash" else "\t"
     rub_out = "\x15"
     listed = shell.type(f"{rub_out}{start} status 471{tabs}", lambda t: "4711" in t and "4712" in t)
     assert "5000" not in listed
