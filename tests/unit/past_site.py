@@ -4,8 +4,11 @@ from __future__ import annotations
 
 from random import Random
 
-from slurm_failover.history import Outage, Run
+from slurm_failover.commands.past import Past
+from slurm_failover.commands.report import make_report
+from slurm_failover.history import Outage, Run, tell
 from slurm_failover.record import Attempt, Record, State, write_record
+from slurm_failover.slurm.accounting import Span
 
 NOW = 1_795_982_400.0
 DAY = 86400.0
@@ -38,3 +41,9 @@ def a_month(faults: int = 60, seed: int = 1) -> tuple[list[Run], list[Outage]]:
             again = end + random.choice((0.4, 1, 2, 3, 30, 4000))
             runs.append(Run(str(job), "alice", EVIL, "gpu20", again, again + 9000, 8, comment))
     return runs, outages
+
+
+def a_page(faults: int = 60) -> str:
+    """The report on that month."""
+    runs, outages = a_month(faults)
+    return make_report(Past(runs, tell(runs, (), outages)), Span("now-30days", EVIL), NOW)

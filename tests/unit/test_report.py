@@ -10,14 +10,14 @@ from pathlib import Path
 
 import pytest
 from click.testing import CliRunner, Result
-from past_site import EVIL, NOW, a_month
+from past_site import EVIL, NOW, a_month, a_page
 
 from slurm_failover.cli import main
 from slurm_failover.commands import past
 from slurm_failover.commands.past import Past
 from slurm_failover.commands.report import NotWritten, make_report, write_page
 from slurm_failover.happening import Kind
-from slurm_failover.history import Entry, Outage, Run, tell
+from slurm_failover.history import Entry, Outage, Run
 from slurm_failover.model import JobFacts, NodeFacts
 from slurm_failover.report import Chart, Series, draw_up, sum_up
 from slurm_failover.report.figures import kind_of, place_of
@@ -164,11 +164,6 @@ class Reader(HTMLParser):
 
     def count(self, tag: str) -> int:
         return [name for name, _ in self.tags].count(tag)
-
-
-def a_page(faults: int = 60) -> str:
-    runs, outages = a_month(faults)
-    return make_report(Past(runs, tell(runs, (), outages)), Span("now-30days", EVIL), NOW)
 
 
 def test_no_text_of_a_user_becomes_markup() -> None:
