@@ -207,10 +207,13 @@ def is_ours_to_stop(job: JobFacts, limits: Limits) -> bool:
 
 
 def _is_flagged(job: JobFacts, limits: Limits) -> bool:
+    """A later component of a heterogeneous job is flagged by its leader alone, whose record it
+    bears: one that was stopped for words of its own would be held, and nobody would decide on it.
+    """
     try:
         recorded = read_record(job.admin_comment) is not None
     except RecordError:
         return False
     wish = read_opt_in(job.comment)
-    wished = wish is not None and not wish.problem
+    wished = wish is not None and not wish.problem and not job.is_led
     return (recorded or wished) and not refuse_job(job, limits)

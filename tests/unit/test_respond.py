@@ -10,13 +10,14 @@ from fake_slurmctld import FakeSlurm
 
 from slurm_failover.errors import SlurmError
 from slurm_failover.evidence import read_evidence
-from slurm_failover.model import JobCause, JobFacts, Judgement, NodeAction
+from slurm_failover.model import JobCause, JobFacts, Judgement, Limits, NodeAction
 from slurm_failover.node.blame import Share
 from slurm_failover.node.respond import (
     REASON_LIMIT,
     EndingJob,
     Responder,
     Response,
+    is_ours_to_stop,
     lift_drain,
     write_reason,
 )
@@ -112,6 +113,18 @@ def test_a_job_flagged_by_the_option_is_known_by_its_record(scene: Scene) -> Non
     scene.slurm.peek(label).admin_comment = write_record("", Record())
     scene.respond(HARDWARE)
     assert scene.slurm.job(label).held_by_requeue
+
+
+@pytest.mark.parametrize(("own_id", "flagged"), [(7, True), (8, False)])
+def test_a_heterogeneous_job_is_flagged_by_its_leaders_words_alone(
+    own_id: int, flagged: bool
+) -> None:
+    part = JobFacts(
+        own_id, "7", states=frozenset({"RUNNING"}), comment="failover", components=(7, 8)
+    )
+    assert is_ours_to_stop(part, Limits()) is flagged
+    recorded = replace(part, comment="", admin_comment=write_record("", Record(max_retries=3)))
+    assert is_ours_to_stop(recorded, Limits())
 
 
 def test_a_job_with_a_record_that_can_not_be_read_runs_on(scene: Scene) -> None:
