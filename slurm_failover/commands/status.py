@@ -37,7 +37,8 @@ COLUMNS = ("JOBID", "USER", "NAME", "STATE", "RETRIES", "NODES", "EXCLUDED", "CA
 def command(settings: Settings, jobs: tuple[str, ...], as_json: bool, every: float | None) -> None:
     """Show flagged jobs: state, retries, nodes and the last cause.
 
-    With one JOB, its history as well. What became of jobs that Slurm has forgotten is in `slurm-failover history`.
+    With one JOB, its history as well. What became of jobs that Slurm has forgotten is in
+    `slurm-failover history`.
     """
     repeat(lambda: _show(settings, jobs, as_json), every, for_programs=as_json)
 
