@@ -1,0 +1,67 @@
+"""``logs`` reads what a job's owner named as its output: anything may be there."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+import pytest
+from click.testing import CliRunner, Result
+
+from slurm_failover.commands import logs
+from slurm_failover.errors import SourceUnreadable
+from slurm_failover.model import JobFacts
+from slurm_failover.settings.tables import Settings
+
+
+class OneJob:
+    """Slurm with job 7, which has ended and wrote to ``path``."""
+
+    def __init__(self, path: Path) -> None:
+        self.path = path
+
+    def job(self, _: str) -> JobFacts:
+        return JobFacts(7, "7", states=frozenset({"FAILED"}), stdout=str(self.path))
+
+
+def show(monkeypatch: pytest.MonkeyPatch, path: Path, *options: str) -> Result:
+    monkeypatch.setattr(logs, "connect", lambda *_: OneJob(path))
+    monkeypatch.setattr(logs, "_ASK_EVERY", 0.0)
+    return CliRunner().invoke(logs.command, ["7", *options], obj=Settings())
+
+
+@pytest.mark.parametrize("options", [(), ("-f",)])
+def test_a_line_without_an_end_comes_whole_and_in_parts(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, options: tuple[str, ...]
+) -> None:
+    log = tmp_path / "log"
+    log.write_bytes(b"x" * 3_000_000 + b"\nend\n")
+    done = show(monkeypatch, log, *options)
+    assert done.exit_code == 0, done
+    assert done.stdout_bytes.endswith(b"x" * 3_000_000 + b"\nend\n")
+    assert max(map(len, logs._read(log))) <= 1 << 20
+
+
+@pytest.mark.parametrize("kind", ["a pipe", "a device"])
+def test_what_is_no_file_is_named_and_not_waited_for(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, kind: str
+) -> None:
+    path = Path("/dev/zero")
+    if kind == "a pipe":
+        path = tmp_path / "pipe"
+        os.mkfifo(path)
+    done = show(monkeypatch, path)
+    assert isinstance(done.exception, SourceUnreadable)
+    assert str(done.exception).startswith(f"{path} is no file")
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="only root is wary of links")
+def test_root_follows_no_link_in_place_of_a_log(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "secret").write_text("secret\n")
+    link = tmp_path / "log"
+    link.symlink_to(tmp_path / "secret")
+    done = show(monkeypatch, link)
+    assert "secret\n" not in done.output
+    assert isinstance(done.exception, SourceUnreadable)
