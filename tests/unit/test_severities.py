@@ -145,3 +145,83 @@ def test_a_worse_message_takes_the_place_of_a_milder_one_with_its_need() -> None
         assert (event.klass, event.role) == (FaultClass.HARDWARE, Role.ROOT)
         assert (event.because, event.node_action) == (worse.because, NodeAction.REBOOT)
         assert event.because.count("0000:c3:00") == 1
+
+
+def test_an_event_has_the_place_of_its_first_message_whichever_is_the_worst() -> None:
+    texts = ("Non-fatal, Link 28 x", "Fatal, Link 28 x", "Non-fatal, Link 28 x")
+    (event,) = read_events(
+        [
+            Record(
+                f"nvidia-nvswitch0: SXid (PCI:0000:c3:00.0): 20034, {text}",
+                line,
+                100.0 + line,
+                sequence=line,
+                trusted=True,
+                source=f"log {line}",
+                origin="kernel",
+            )
+            for line, text in enumerate(texts, 1)
+        ],
+        CATALOGUE,
+    )
+    assert (event.time, event.last_time, event.line, event.source) == (101.0, 103.0, 1, "log 1")
+    assert (event.sequence, event.lines, event.klass) == (3, 3, FaultClass.HARDWARE)
+
+
+# --- one print in several lines -------------------------------------------------------------------
+
+HEAD = "NVRM: The NVIDIA GPU 0000:5d:00.0"
+TAIL = "NVRM: fallen off the bus and is not responding to commands."
+
+
+def printed(apart: int, seconds: float = 0.0, trusted: bool = True) -> list[Event]:
+    """The first and the last line of a print, so many lines and seconds apart."""
+    known = {"time_certain": True, "origin": "kernel"}
+    lines = [
+        Record(HEAD, 7, 100.0, trusted=True, **known),
+        Record(TAIL, 7 + apart, 100.0 + seconds, trusted=trusted, **known),
+    ]
+    return read_events(lines, CATALOGUE)
+
+
+@pytest.mark.parametrize("apart", [0, 1, 3])
+def test_the_lines_of_a_print_are_one_event_on_the_device_that_the_first_one_names(
+    apart: int,
+) -> None:
+    (event,) = printed(apart, 1.0)
+    assert (event.pci, event.lines, event.klass) == ("0000:5d:00", 2, FaultClass.HARDWARE)
+    assert event.because.endswith(" (0000:5d:00)")
+
+
+@pytest.mark.parametrize(
+    "far",
+    [{"apart": 4}, {"apart": -1}, {"apart": 1, "seconds": 1.5}, {"apart": 1, "trusted": False}],
+)
+def test_what_is_far_apart_or_of_another_writer_is_not_one_print(far: dict[str, int]) -> None:
+    assert "0000:5d:00" not in [e.pci for e in printed(**far) if e.klass is FaultClass.HARDWARE]
+
+
+# --- floods ---------------------------------------------------------------------------------------
+
+
+def test_after_many_events_the_others_are_one_for_each_rule_and_trust(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr("slurm_failover.classify.events.MOST", 3)
+    told = [
+        Record(xid(code, "x", f"0000:{bus:02x}:00"), bus, 100.0, trusted=trusted, origin="kernel")
+        for bus in range(1, 9)
+        for code, trusted in ((79, True), (48, True), (79, False))
+    ]
+    events = read_events(told, CATALOGUE)
+    kept, more = events[:3], events[3:]
+    assert [(event.code, event.trusted, event.lines) for event in kept] == [
+        (79, True, 1),
+        (48, True, 1),
+        (79, False, 1),
+    ]
+    assert [(event.code, event.trusted, event.lines) for event in more] == [
+        (79, True, 7),
+        (48, True, 7),
+        (79, False, 7),
+    ]
