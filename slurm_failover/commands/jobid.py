@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from typing import TYPE_CHECKING
 
 import click
 from click.shell_completion import CompletionItem
@@ -12,7 +13,13 @@ from slurm_failover.errors import NoSuchJob
 _JOB_ID = re.compile(r"[1-9]\d*(?:_\d+)?", re.ASCII)
 
 
-class _JobId(click.ParamType[str]):
+if TYPE_CHECKING:
+    _Text = click.ParamType[str]
+else:
+    _Text = click.ParamType  # which takes no type argument before click 8.4
+
+
+class _JobId(_Text):
     name = "job"
 
     def shell_complete(
