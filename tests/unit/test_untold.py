@@ -49,7 +49,7 @@ class Ending(Node):
         return [entry.cause for entry in read_evidence("n1", self.slurm.peek_node("n1").extra)]
 
     def tell(self) -> None:
-        for environment in self.later:
+        for environment in list(self.later):
             untold.tell_end(environment, self.settings, self.said.append)
 
 
