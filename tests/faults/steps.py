@@ -112,6 +112,8 @@ class Machine:
     steps: Steps
     said: list[str] = field(default_factory=list)
     later: list[tuple[str, dict[str, str]]] = field(default_factory=list)
+    disk: int = 0
+    """The errno of whatever writes here: ENOSPC, EROFS or, where all is well, none."""
 
     def hook(self, name: str, environment: Mapping[str, str]) -> str:
         """One hook, as its shell script runs it: "verdict", "well", "error" or "killed"."""
@@ -133,17 +135,28 @@ class Machine:
         notes.open()
         Queue(notes.queue).add(from_environment(kind, environment))
 
+    def _refuse(self, *errors: int) -> None:
+        if self.disk in errors:
+            raise OSError(self.disk, os.strerror(self.disk))
+
     @contextlib.contextmanager
     def process(self, environment: Mapping[str, str]) -> Iterator[None]:
         """A process on this host, with the fake's clock and with its side effects counted."""
         clock, write, remove = Clock(self.slurm), files.write_whole, files.remove
+        make = files.make_folder
 
         def write_whole(path: str, text: str) -> None:
+            self._refuse(errno.ENOSPC, errno.EROFS)
             name = f"write {Path(path).name}"
             self.steps.take(name, lambda: write(path, text), _fail_file)
 
         def remove_file(path: str) -> None:
+            self._refuse(errno.EROFS)
             self.steps.take(f"remove {Path(path).name}", lambda: remove(path), _fail_file)
+
+        def make_folder(path: str) -> None:
+            self._refuse(errno.EROFS)
+            make(path)
 
         def start(argv: list[str], *, env: dict[str, str], **_: Any) -> None:
             self.later.append((argv[-1], env))
@@ -154,6 +167,7 @@ class Machine:
                 (connect, "Scontrol", lambda *_: Wire(self.slurm, self.steps)),
                 (files, "write_whole", write_whole),
                 (files, "remove", remove_file),
+                (files, "make_folder", make_folder),
                 (detach, "subprocess", SimpleNamespace(Popen=start, DEVNULL=None)),
                 (slurmd, "read_slots", lambda *_: ()),
                 (catalogue, "load_rules", _load_rules),
