@@ -118,8 +118,9 @@ class PrioritySettings:
 
     method: str = setting(
         "top",
-        "`top`: above every waiting job of the partition; `nice`: `nice` is subtracted from the "
-        "job's niceness; `qos`: the job moves to the QOS named in `qos`; `none`: as it was.",
+        "`top`: above every waiting job of the partition, for that one start; `nice`: `nice` is "
+        "subtracted from the job's niceness; `qos`: the job moves to the QOS named in `qos`; both "
+        "stay with the job, also when its owner requeues it. `none`: as it was.",
         choices=("top", "nice", "qos", "none"),
     )
     nice: int = setting(
