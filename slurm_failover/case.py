@@ -14,9 +14,9 @@ from slurm_failover.record import Record
 from slurm_failover.refusal import refuse_job
 
 EPILOG_FAILED = "its Epilog failed, and it has not told why"
-_EPILOG_ERROR = "Epilog error"
-"""The Reason that slurmctld gives to such a node (job_epilog_complete in job_mgr.c, and seen on
-24.11.5); what others append stands behind " : ".
+_EPILOG_ERROR = re.compile(r"Epilog error\b")
+"""How the Reason begins that slurmctld gives to such a node (job_epilog_complete in job_mgr.c);
+what others append stands behind " : ".
 """
 
 
@@ -117,7 +117,7 @@ def _failed_in_epilog(node: NodeFacts, since: float) -> bool:
     """Whether Slurm drained a node for an Epilog that failed. Ours does so where it has found a
     fault of the hardware and can not tell slurmctld, which slurmd does for it.
     """
-    said = _EPILOG_ERROR in node.reason.split(" : ")
+    said = any(_EPILOG_ERROR.match(part) for part in node.reason.split(" : "))
     return said and node.has("DRAIN") and node.reason_time >= since
 
 
