@@ -30,8 +30,8 @@ enabled = false
 pace = 0
 # A node of its own has a processor of its own, and its requests do not wait for one.
 [slurm]
-timeout = 60
-patience = 100
+timeout = 30
+patience = 60
 [state]
 directory = "HOME/NODE"
 log = "/var/log/slurm/slurm-failover.log"
@@ -41,7 +41,8 @@ NODE_HOOK = """#!/bin/bash
 exec 3<>/dev/tcp/127.0.0.1/7979 || exit 0
 export PATH=/usr/sbin:/usr/bin:/sbin:/bin LC_ALL=C
 { printf '%s\\0' @HOOK@; env -0; printf '\\0'; } >&3
-read -r -t 120 status <&3
+# As long as three requests may take: a hook that is cut short could pass for a clean one.
+read -r -t 200 status <&3
 [ "$status" != 100 ]
 """
 CONTROLLER_SETTINGS = """[breaker]
