@@ -163,13 +163,17 @@ class NodeChecks:
                 left = ends.leave_end(self._folder, self._environment)
         except OSError as error:
             self._say(f"should this look be cut short, no later one makes up for it: {error}")
-        outcome = self._attend(log, readings, ended=ended)
-        if left and outcome.ledger is not None:
-            ends.drop_end(left)
-        elif left and ends.ENDED not in self._environment:
-            from slurm_failover.node.untold import tell_later
+        told = False
+        try:
+            outcome = self._attend(log, readings, ended=ended)
+            told = outcome.ledger is not None
+        finally:
+            if left and told:
+                ends.drop_end(left)
+            elif left and ends.ENDED not in self._environment:
+                from slurm_failover.node.untold import tell_later
 
-            tell_later(left)
+                tell_later(left)
         return outcome.verdict
 
     def _take_up_ends(self) -> None:

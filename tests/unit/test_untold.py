@@ -8,7 +8,7 @@ from types import SimpleNamespace
 
 import pytest
 from failover_world import FINDINGS, WAIT_FOR_NODES
-from test_checks import LOST, Node
+from test_checks import LOST, MEMORY_FAULT, Node
 from test_decider import Story
 
 from slurm_failover import detach
@@ -27,7 +27,6 @@ class Ending(Node):
         self.later: list[dict[str, str]] = []
         self.silence: Exception | None = SlurmUnavailable("Socket timed out")
         self.label = self.run_job()
-        self.record(LOST)
         self.slurm.finish(self.label, code=1)
         self.environment["SLURM_JOB_EXIT_CODE"] = "256"
         tell = self.slurm.update_node
@@ -47,6 +46,11 @@ class Ending(Node):
 
     def words(self) -> list[JobCause]:
         return [entry.cause for entry in read_evidence("n1", self.slurm.peek_node("n1").extra)]
+
+    def end(self, record: str = LOST) -> bool:
+        """The Epilog; whether it fails."""
+        self.record(record)
+        return self.checks().check_job_end()
 
     def tell(self) -> None:
         for environment in list(self.later):
@@ -77,7 +81,7 @@ def test_an_epilog_that_can_not_tell_of_a_fault_fails_and_another_process_goes_o
     ending: Ending, answers: list[float], trouble: Exception
 ) -> None:
     ending.silence = trouble
-    assert ending.checks().check_job_end()
+    assert ending.end()
     assert (ending.words(), len(ending.later)) == ([], 1)
     ending.tell()
     assert ending.words() == [JobCause.HARDWARE]
@@ -85,15 +89,24 @@ def test_an_epilog_that_can_not_tell_of_a_fault_fails_and_another_process_goes_o
     assert not ends.is_left(f"{ending.settings.state.directory}/node", ending.environment)
 
 
+def test_a_word_that_drains_nothing_is_told_later_as_well(
+    ending: Ending, answers: list[float]
+) -> None:
+    with pytest.raises(SlurmUnavailable):
+        ending.end(MEMORY_FAULT)
+    ending.tell()
+    assert ending.words() == [JobCause.INTERNAL]
+
+
 def test_who_tells_later_starts_no_other(ending: Ending, answers: list[float]) -> None:
-    ending.checks().check_job_end()
+    ending.end()
     ending.tell()
     assert len(ending.later) == 1
 
 
 def test_an_epilog_that_told_all_leaves_nothing_to_another_process(ending: Ending) -> None:
     ending.silence = None
-    assert ending.checks().check_job_end()
+    assert ending.end()
     assert (ending.words(), ending.later) == ([JobCause.HARDWARE], [])
 
 
@@ -103,7 +116,7 @@ def test_nobody_tries_longer_than_the_controller_waits(
     pauses: list[float] = []
     clock = SimpleNamespace(sleep=pauses.append, monotonic=lambda: sum(pauses))
     monkeypatch.setattr(untold, "time", clock)
-    ending.checks().check_job_end()
+    ending.end()
     ending.tell()
     wait = ending.settings.failover.wait_for_nodes
     assert wait <= sum(pauses) <= wait + 2 * untold.LONGEST_PAUSE
