@@ -204,11 +204,11 @@ def test_an_unknown_hook_is_no_verdict(site: Site, arguments: list[str]) -> None
     assert "no verdict" in site.said()[0]
 
 
-def test_a_state_folder_that_can_not_be_written_is_no_verdict(site: Site) -> None:
+def test_a_fault_is_a_verdict_also_where_the_state_folder_can_not_be_written(site: Site) -> None:
     (site.folder / "state").write_text("a file in its place")
     site.record("NVRM: Xid (PCI:0000:3b:00): 79, pid=42, GPU has fallen off the bus.")
-    assert hooks.main(["healthcheck"]) == 0
-    assert "no verdict" in site.said()[-1]
+    assert hooks.main(["healthcheck"]) == hooks.VERDICT
+    assert any("can not be written" in line for line in site.said())
 
 
 def test_an_observing_site_gets_no_verdict(site: Site, slurm: FakeSlurm) -> None:
