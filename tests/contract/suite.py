@@ -337,10 +337,8 @@ class SlurmContract:
     def test_a_raised_priority_outlasts_the_start_and_a_release_drops_it_while_the_job_runs(
         self, world: World
     ) -> None:
-        label = world.run()
-        world.fail(label)
-        world.slurm.requeue_and_hold(label)
-        world.finish_epilogs(label)
+        label = world.submit(held=True)
+        world.slurm.update_job(label, JobChange(start_in=3600))
         world.slurm.release(label)
         world.slurm.update_job(label, JobChange(priority=TOP_PRIORITY, start_now=True))
         job = world.wait_for(label, lambda job: job.states == {"RUNNING"})
