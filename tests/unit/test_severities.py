@@ -134,6 +134,17 @@ def test_of_equal_messages_the_first_is_told_and_the_greatest_need_counts() -> N
         assert (event.because, event.node_action) == (told.because, NodeAction.REBOOT)
 
 
+def test_the_need_of_one_message_is_the_need_of_all() -> None:
+    mild, bad = (xid(145, f"NOBODY {w} XC0 i0 Link 13 (0x0 0x1)") for w in ("Nonfatal", "Fatal"))
+    assert [kernel(text)[0].node_action for text in (mild, bad)] == [
+        NodeAction.NONE,
+        NodeAction.DRAIN,
+    ]
+    for texts in ((mild, bad), (bad, mild)):
+        (event,) = kernel(*texts)
+        assert event.node_action is NodeAction.DRAIN
+
+
 def test_a_worse_message_takes_the_place_of_a_milder_one_with_its_need() -> None:
     mild, bad = (
         "nvidia-nvswitch0: SXid (PCI:0000:c3:00.0): 20034, Non-fatal, Link 28 x",
