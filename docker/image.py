@@ -38,6 +38,7 @@ PACKAGE_FOLDERS = (
     "monitoring",
     "examples",
     "docs/man",
+    "completions",
 )
 IMAGE_SOURCES = ("Dockerfile", "bin", "config", "nvml", "pyslurm")
 WITH_PYSLURM = ("forky",)
