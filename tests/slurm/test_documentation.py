@@ -23,6 +23,11 @@ ELSEWHERE = {
     ),
     "make -C plugins/spank": ("docker/Dockerfile", "make -s -C /tmp/spank check install"),
     "cd /opt/slurm-failover/share/slurm-failover/systemd": ("README.md", "systemctl link $PWD"),
+    "packaging/build": ("packaging/tests/conftest.py", "containers.build_packages"),
+    "apt install ./slurm-failover": (
+        "packaging/tests/test_packages.py",
+        "apt-get install -qy /pack",
+    ),
     "systemctl": ("tests/unit/test_watch_unit.py", "systemctl"),
     "slurm-failover install --apply": ("tests/slurm/test_site.py", '"install", "--apply"'),
     "slurm-failover uninstall --apply": ("tests/slurm/test_site.py", '"uninstall", "--apply"'),

@@ -1,0 +1,113 @@
+"""A host with Slurm in a container, and nothing of ours on it, as an admin meets it."""
+
+from __future__ import annotations
+
+import secrets
+import threading
+import time
+from collections.abc import Callable
+from pathlib import Path
+
+import docker
+
+NAME = "host1"
+DAEMON = Path(__file__).resolve().parents[2] / "docker" / "bin" / "cluster-daemon"
+CONF = f"""ClusterName=one
+SlurmctldHost={NAME}
+SlurmUser=slurm
+StateSaveLocation=/var/spool/slurmctld
+SlurmdSpoolDir=/var/spool/slurmd
+SlurmctldPidFile=/run/slurmctld.pid
+SlurmdPidFile=/run/slurmd.pid
+SlurmctldLogFile=/var/log/slurm/slurmctld.log
+SlurmdLogFile=/var/log/slurm/slurmd.log
+MailProg=/bin/true
+MpiDefault=none
+ProctrackType=proctrack/linuxproc
+TaskPlugin=task/none
+PropagateResourceLimits=NONE
+ReturnToService=1
+SchedulerParameters=sched_interval=1
+SlurmdParameters=config_overrides
+NodeName={NAME} CPUs=1
+PartitionName=all Nodes={NAME} Default=YES
+"""
+PREPARE = f"""set -e
+echo 127.0.0.1 {NAME} >>/etc/hosts
+install -d -o munge -g munge -m 755 /run/munge
+install -d -o slurm -g slurm /var/log/slurm /var/spool/slurmctld
+install -d /var/spool/slurmd /etc/slurm
+echo CgroupPlugin=disabled >/etc/slurm/cgroup.conf
+cat >/etc/slurm/slurm.conf
+for name in munged slurmctld slurmd; do cluster-daemon start $name; done
+"""
+
+
+class Host:
+    """One container without a network."""
+
+    def __init__(self, image: str, packages: Path) -> None:
+        self._client = docker.from_env(timeout=180)
+        self._container = self._client.containers.run(
+            image,
+            ["sleep", "infinity"],
+            name=f"slurm-failover-packages-{secrets.token_hex(3)}",
+            entrypoint="",
+            hostname=NAME,
+            init=True,
+            detach=True,
+            network_mode="none",
+            volumes={
+                str(packages): {"bind": "/packages", "mode": "ro"},
+                str(DAEMON): {"bind": "/usr/local/sbin/cluster-daemon", "mode": "ro"},
+            },
+        )
+
+    def remove(self) -> None:
+        """End it."""
+        self._container.remove(force=True)
+
+    def run(self, command: str, user: str = "root") -> tuple[int, str]:
+        """Exit status and all output of a bash command line, 124 after two minutes."""
+        argv = ["timeout", "-k", "5", "120", "bash", "-c", command]
+        done = self._container.exec_run(argv, user=user)
+        return int(done.exit_code), done.output.decode(errors="replace")
+
+    def check(self, command: str, user: str = "root") -> str:
+        """The output of a command that must succeed."""
+        status, output = self.run(command, user)
+        assert status == 0, f"{command} ended with {status}: {output}"
+        return output
+
+    def start_slurm(self) -> None:
+        """Let this be a cluster of one host, with a stock slurm.conf."""
+        self.check(f"(\n{PREPARE}) <<'CONF'\n{CONF}CONF")
+        self.wait(self.is_idle, "an idle node")
+
+    def reconfigure(self) -> None:
+        """Let Slurm read its configuration anew."""
+        self.check("scontrol reconfigure")
+        self.wait(self.is_idle, "an idle node after reconfigure")
+
+    def is_idle(self) -> bool:
+        """Whether the node takes jobs, and none runs."""
+        return self.run("sinfo -h -o %T")[1].strip() == "idle"
+
+    def run_job(self) -> str:
+        """Let an ordinary job run to its end; its output."""
+        submit = "cd /tmp && sbatch --parsable --wrap 'srun echo it ran' 2>/dev/null"
+        job = self.check(submit).strip()
+        shown = f"scontrol show job {job}"
+        self.wait(lambda: "JobState=COMPLETED" in self.run(shown)[1], f"end of job {job}")
+        self.wait(self.is_idle, "an idle node after the job")
+        return self.check(f"cat /tmp/slurm-{job}.out")
+
+    def wait(self, condition: Callable[[], bool], what: str, seconds: float = 60) -> None:
+        """Wait for a condition; AssertionError with Slurm's view where it does not come."""
+        deadline = time.monotonic() + seconds
+        pause = threading.Event()
+        while not condition():
+            if time.monotonic() > deadline:
+                logs = "sinfo -R; squeue; scontrol show job; tail -n 20 /var/log/slurm/*.log"
+                raise AssertionError(f"no {what} within {seconds} s\n{self.run(logs)[1]}")
+            pause.wait(0.1)
