@@ -37,6 +37,7 @@ TESTS = (
     "tests/unit/test_classify_samples.py",
     "tests/unit/test_classify_command.py",
     "tests/unit/test_missed.py",
+    "tests/unit/test_untold.py",
     "tests/unit/test_outcomes.py",
     "tests/unit/test_replay.py",
     "tests/unit/test_storms.py",
