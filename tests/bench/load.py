@@ -186,9 +186,11 @@ def main() -> None:
     parser.add_argument("--jobs", type=int, default=300)
     options = parser.parse_args()
     half = options.jobs // 2
+    if half > options.nodes - options.nodes // 3:
+        parser.error("half of the jobs need a node each, on two thirds of the nodes")
     build = [sys.executable, ROOT / "docker" / "image.py"]
     image = subprocess.run(build, stdout=subprocess.PIPE, text=True, check=True).stdout.strip()
-    farm = Farm(image, options.nodes, bad=min(half, options.nodes - options.nodes // 3))
+    farm = Farm(image, options.nodes, bad=half)
     try:
         farm.start()
         bench = Bench(farm)
