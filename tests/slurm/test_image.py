@@ -1,7 +1,7 @@
 """imagepullbackoff: container images that can not be fetched, on real Slurm daemons.
 
 A SPANK plugin stands in for pyxis: where the file of its words exists, it says them as pyxis does
-and fails the step before its first task starts. Scripts stand in for apptainer and podman: they say
+and fails the step before its first task starts. Scripts stand in for the other launchers: they say
 the words and end with the launcher's own status, or run the program. Slurm's OCI support is real.
 """
 
@@ -65,10 +65,22 @@ UNAVAILABLE = (
     "Error: initializing source docker://r.example/busy:1: pinging container registry "
     "r.example: received unexpected HTTP status: 503 Service Unavailable"
 )
-LAUNCHERS = {"apptainer": 255, "podman": 125}
-RUNS = {
-    "apptainer": "srun /usr/bin/apptainer exec docker://r.example.com/nosuch true",
-    "podman": "srun podman run r.example.com/busy:1 true",
+DENIED = (
+    "Unable to find image 'r.example.com/mine:1' locally\n"
+    "docker: Error response from daemon: denied\n\n"
+    "Run 'docker run --help' for more information"
+)
+LAUNCHERS = {"apptainer": 255, "singularity": 255, "podman": 125, "docker": 125}
+CALLS = {
+    "apptainer": "/usr/bin/apptainer exec docker://r.example.com/nosuch true",
+    "singularity": "singularity exec docker://r.example.com/nosuch true",
+    "podman": "podman run r.example.com/busy:1 true",
+    "docker": "docker run r.example.com/mine:1 true",
+}
+LASTING = {
+    "apptainer": (FETCH, FETCH.removeprefix("FATAL:").strip()),
+    "singularity": (FETCH, FETCH.removeprefix("FATAL:").strip()),
+    "docker": (DENIED, "denied"),
 }
 OCI = """RunTimeQuery="true %n"
 RunTimeKill="true %n"
@@ -188,24 +200,33 @@ def test_a_disk_that_is_full_on_the_node_is_neither(story: Story) -> None:
 
 # --- launchers that are no part of slurmstepd ---------------------------------------------------
 
-BY_LAUNCHER = """echo "attempt ${{SLURM_RESTART_COUNT:-0}} on $SLURM_JOB_NODELIST"
-{run} || exit 1
+BY_LAUNCHER = """set -e
+echo "attempt ${{SLURM_RESTART_COUNT:-0}} on $SLURM_JOB_NODELIST"
+{run}
 read -r status </shared/gate"""
+HOW = {"as a step": "srun {}", "in the batch script": "{}"}
 
 
-def test_an_image_that_apptainer_can_not_find_holds_the_job(story: Story) -> None:
-    say(story, FETCH)
-    job = submit(story, BY_LAUNCHER.format(run=RUNS["apptainer"]))
+@pytest.mark.parametrize("how", HOW)
+@pytest.mark.parametrize("launcher", LASTING)
+def test_an_image_that_is_not_there_or_not_for_the_user_holds_the_job(
+    story: Story, launcher: str, how: str
+) -> None:
+    words, told = LASTING[launcher]
+    say(story, words)
+    job = submit(story, BY_LAUNCHER.format(run=HOW[how].format(CALLS[launcher])))
     view = story.wait_shown(job, "Pending - imagepullbackoff")
-    told = f"the container image could not be fetched: {FETCH.removeprefix('FATAL:').strip()}"
-    assert told[:180] in view["because"]
+    assert f"the container image could not be fetched: {told}"[:180] in view["because"]
     assert (view["retries"], story.drained()) == (0, [])
     assert story.cluster.job(job)["hold"] is True
 
 
-def test_an_image_that_podman_can_not_fetch_for_now_is_asked_for_again(story: Story) -> None:
+@pytest.mark.parametrize("how", HOW)
+def test_an_image_that_podman_can_not_fetch_for_now_is_asked_for_again(
+    story: Story, how: str
+) -> None:
     say(story, UNAVAILABLE)
-    job = submit(story, BY_LAUNCHER.format(run=RUNS["podman"]))
+    job = submit(story, BY_LAUNCHER.format(run=HOW[how].format(CALLS["podman"])))
     view = story.wait_shown(job, "Pending - imagepullbackoff")
     assert "next try in 2 s: " in view["because"]
     assert "HTTP status: 503" in view["because"]
@@ -225,8 +246,9 @@ def test_an_oci_bundle_that_is_not_there_holds_the_job(story: Story) -> None:
 MINE = f"{SHARED}/home/alice/apptainer"
 PROGRAMS = {
     "a program of the user's that is called like a launcher": f"srun {MINE} exec docker://x true",
-    "a launcher within the batch script": f"{MINE} exec docker://x true",
-    "a program that Slurm starts": f"srun cat {SAID} >&2; false",
+    "one that the batch script calls": f"{MINE} exec docker://x true",
+    "a program that Slurm starts": f"srun sh -c 'cat {SAID} >&2; exit 255'",
+    "the batch script itself": f"cat {SAID} >&2; exit 255 # apptainer exec docker://x true",
 }
 
 
@@ -239,8 +261,23 @@ def test_a_launchers_words_of_anything_else_change_nothing(story: Story, kind: s
     view = story.wait_shown(job, "Pending - internalerror")
     assert FETCH in story.cluster.output(job)
     assert view["because"] == (
-        "the program ended with exit code 1, and no node shows a hardware fault"
+        "the program ended with exit code 255, and no node shows a hardware fault"
     )
+
+
+def test_whoever_lies_about_a_busy_registry_gains_no_more_than_a_few_tries(story: Story) -> None:
+    lie = f"cat {SAID} >&2; exit 125; podman run r.example.com/busy:1 true"
+    say(story, UNAVAILABLE)
+    job = submit(story, BY_LAUNCHER.format(run=lie))
+    view = story.cluster.wait(
+        lambda: v if "tried 3 times; last: " in ((v := story.show(job))["because"] or "") else None,
+        60,
+        "the end of trying",
+    )
+    assert (view["display"], view["retries"]) == ("Pending - imagepullbackoff", 0)
+    assert (view["excluded_nodes"], story.drained()) == ([], [])
+    shown = story.cluster.job(job)
+    assert (shown["hold"], shown["priority"]["number"]) == (True, 0)
 
 
 @pytest.mark.parametrize("line", [NOT_FOUND, LIMITED])
