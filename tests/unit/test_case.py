@@ -63,6 +63,16 @@ def test_an_epilog_that_never_ended_is_something_unknown_of_no_node_in_particula
     )
 
 
+@pytest.mark.parametrize("reason", ["Epilog error", "disk : Epilog error", "Epilog error : disk"])
+def test_a_node_whose_epilog_failed_owes_a_word_by_its_name(reason: str) -> None:
+    failed = NodeFacts("n2", frozenset({"DRAIN"}), reason=reason, reason_time=START)
+    case = look(NodeFacts("n1"), failed)
+    assert case.owing == ("n2",)
+    words = "its Epilog failed, and it has not told why"
+    assert case.unknown == (Evidence("n2", 7, START, JobCause.UNKNOWN, words),)
+    assert look(replace(failed, reason="no Epilog error")).owing == ()
+
+
 # --- what is asked of the site --------------------------------------------------------------------
 
 
