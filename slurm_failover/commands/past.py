@@ -81,7 +81,7 @@ def _ask_controller(settings: Settings) -> tuple[list[JobFacts], list[NodeFacts]
     try:
         return slurm.jobs(), slurm.nodes()
     except SlurmUnavailable as error:
-        say_to_terminal(f"without what only slurmctld knows, of jobs that wait now: {error}")
+        say_to_terminal(f"without what only slurmctld knows, of jobs that run or wait now: {error}")
         return [], []
 
 

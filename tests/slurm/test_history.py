@@ -108,7 +108,12 @@ def test_report_is_one_safe_page_of_what_happened(story: Story) -> None:
 
 def test_history_works_while_slurmctld_is_away(story: Story) -> None:
     moved, _ = fail_over(story)
-    story.cluster.wait(lambda: events(story, str(moved)), 60, "the failover in the history")
+    story.end(moved, 0)
+    story.cluster.wait(
+        lambda: story.cluster.sacct(moved, "State")[-1]["State"] == "COMPLETED",
+        60,
+        "the end of the job in the accounting",
+    )
     story.cluster.kill_daemon(CONTROLLER, "slurmctld")
     try:
         argv = ["slurm-failover", "history", "--json", str(moved)]
