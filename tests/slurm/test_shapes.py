@@ -84,6 +84,28 @@ def test_an_owner_gains_no_retry_by_what_they_write_into_the_comment(story: Stor
     assert story.drained() == sorted((first, second))
 
 
+@pytest.mark.parametrize("comment", [None, ""], ids=["as it was", "emptied"])
+def test_an_owner_who_requeues_a_job_that_was_failed_over_waits_in_line(
+    story: Story, comment: str | None
+) -> None:
+    job = story.start()
+    [node] = story.nodes(job)
+    story.cluster.inject(node, LOST)
+    story.end(job, 1)
+    story.wait_running(job, restarts=1)
+    if comment is not None:
+        story.cluster.check(
+            CONTROLLER, ["scontrol", "update", f"JobId={job}", f"Comment={comment}"], "alice"
+        )
+    story.cluster.check(CONTROLLER, ["slurm-failover", "reconcile"], "slurm")
+    assert story.cluster.job_state(job) == ["RUNNING"]
+    story.cluster.check(CONTROLLER, ["scontrol", "requeue", str(job)], "alice")
+    story.cluster.wait(lambda: story.cluster.job_state(job) == ["PENDING"], 30, "the requeue")
+    shown = story.cluster.job(job)
+    assert (shown["hold"], shown["restart_cnt"]) == (False, 2)
+    assert 0 < shown["priority"]["number"] < 4294967293
+
+
 def test_a_job_flagged_by_the_option_alone_is_listed(story: Story) -> None:
     job = story.start("--failover=2", comment=None)
     listed = story.cluster.check(CONTROLLER, ["slurm-failover", "status", "--json"], "bob")
@@ -276,6 +298,20 @@ def test_a_hung_heterogeneous_job_is_stopped_by_the_node_of_a_component(
     view = story.show(het)
     assert first[1] not in second
     assert (view["retries"], view["excluded_nodes"]) == (1, [first[1]])
+
+
+def test_a_word_in_a_later_component_alone_stops_no_heterogeneous_job(story: Story) -> None:
+    told = HET.replace("--comment=failover ", "", 1).replace(
+        "hetjob\n#SBATCH", "hetjob\n#SBATCH --comment=failover"
+    )
+    job = story.cluster.sbatch(told)
+    story.wait_running(job)
+    hit = str(story.cluster.job(str(job + 1))["nodes"])
+    story.cluster.inject(hit, LOST)
+    story.wait_drained(hit)
+    assert [part["job_state"] for part in components(story, job)] == [["RUNNING"]] * 2
+    story.end(job, 1)
+    story.wait_shown(job, "Failed")
 
 
 def test_a_denied_heterogeneous_job_holds_all_components(story: Story, het: int) -> None:
