@@ -72,7 +72,7 @@ class Slurm(Protocol):
         ...
 
     def batch_script(self, job_id: str) -> str:
-        """The script of a batch job as it was submitted, by the job's own id. Raises NoSuchJob."""
+        """The script of a batch job as it was submitted, by the job's own id."""
         ...
 
     def nodes(self, names: str = "") -> list[NodeFacts]:

@@ -79,7 +79,10 @@ class Scontrol:
 
     def batch_script(self, job_id: str) -> str:
         """See the protocol."""
-        return self._run("scontrol", "write", "batch_script", job_id, "-")
+        script = self._run("scontrol", "write", "batch_script", job_id, "-")
+        if not script:  # It exits with 0 then (seen on 24.11.5).
+            raise SlurmError(f"scontrol wrote no batch script of job {job_id}")
+        return script
 
     def nodes(self, names: str = "") -> list[NodeFacts]:
         """See the protocol."""

@@ -160,6 +160,36 @@ def test_a_count_that_is_none_is_refused_with_the_option_and_the_remedy(
     assert f"sbatch: error: --failover={text}: {remedy}\n" in refused(story, f"--failover={text}")
 
 
+@pytest.mark.parametrize(
+    "text",
+    [
+        pytest.param("$(head -c 100000 /dev/zero | tr '\\0' 9)", id="a hundred thousand digits"),
+        pytest.param("$(printf '1\\377')", id="a byte that is no UTF-8"),
+        pytest.param("$(printf '1\\n2')", id="a new line"),
+        pytest.param("²", id="a digit that is none of ours"),
+        pytest.param("2 --failover=x", id="a second one that is none"),
+    ],
+)
+def test_an_odd_count_is_refused_and_slurm_goes_on(story: Story, text: str) -> None:
+    submit = f'sbatch --failover="{text}" --wrap true'.replace(' --failover=x"', '" --failover=x')
+    done = story.cluster.run(CONTROLLER, submit, "alice")
+    assert done.rc in (1, 255), done
+    assert "sbatch: error: --failover=" in done.stderr
+    assert story.cluster.check(CONTROLLER, ["squeue", "-h"]) == ""
+
+
+def test_of_two_flags_the_last_counts(story: Story) -> None:
+    job = story.start("--failover=1", "--failover=2", comment=None)
+    wait_armed(story, job, 2)
+
+
+def test_a_comment_full_of_wishes_is_one_wish(story: Story) -> None:
+    wishes = ";".join(["failover=2", *["failover=9"] * 91])
+    job = story.start(comment=wishes)
+    wait_armed(story, job, 2)
+    assert story.comment(job).startswith(wishes)
+
+
 def test_the_same_count_in_the_comment_is_refused_in_the_same_way(story: Story) -> None:
     message = refused(story, "--comment=a;failover=0")
     assert (

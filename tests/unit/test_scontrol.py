@@ -251,6 +251,9 @@ def test_a_batch_script_is_written_to_no_file(stand_in: StandIn) -> None:
     stand_in.answer(last="cat text")
     assert stand_in.client().batch_script("7") == "#!/bin/sh\ntrain\n"
     assert stand_in.calls() == [["scontrol", "write", "batch_script", "7", "-"]]
+    stand_in.answer(last="echo 'Invalid job id specified' >&2")
+    with pytest.raises(SlurmError, match="no batch script of job 7"):
+        stand_in.client().batch_script("7")
 
 
 def test_missing_commands_are_named_with_the_remedy(tmp_path: Path) -> None:
