@@ -106,10 +106,12 @@ def _of_job(runs: Iterable[Run], comments: Iterable[str]) -> list[Entry]:
     attempts = _attempts([*(run.admin_comment for run in rows), *comments])
     started = _join_components(run for run in rows if run.start)
     entries = []
-    for number, run in enumerate(started):
-        attempt = min(attempts, key=lambda a: abs(a.start - run.start), default=Attempt())
+    for attempt in attempts if started else ():
+        # The next run may begin within the same seconds: an attempt is the nearest run alone.
+        run = min(started, key=lambda run: abs(run.start - attempt.start))
         if abs(attempt.start - run.start) <= SAME_ATTEMPT and attempt.outcome in KINDS:
-            entries.append(_of_run(run, attempt, started[number + 1 : number + 2]))
+            following = started[started.index(run) + 1 :][:1]
+            entries.append(_of_run(run, attempt, following))
     return entries
 
 

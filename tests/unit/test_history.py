@@ -103,6 +103,8 @@ def test_runs_that_follow_in_seconds_are_told_apart() -> None:
         Run("7", start=1001.0, end=1002.0, admin_comment=comment),
     ]
     assert [(e.attempt, e.because) for e in tell(runs)] == [(1, "a"), (2, "b")]
+    last = write_record("", Record(State.RESUMED, history=(first,)))
+    assert [e.because for e in tell([runs[0], replace(runs[1], admin_comment=last)])] == ["a"]
 
 
 def test_another_jobs_record_counts_for_nothing() -> None:
