@@ -2,7 +2,7 @@
 
 It gives facts, or Slurm's error, and never facts that were made up.
 
-The samples, tests/samples/slurm, are what live daemons said.
+The samples are what live daemons said: see tests/samples/capture.py.
 """
 
 from __future__ import annotations
@@ -18,8 +18,10 @@ from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from slurm_failover.errors import NoSuchJob, SlurmError
+from slurm_failover.evidence import is_drained_by_us, read_evidence
 from slurm_failover.model import JobFacts, NodeFacts
-from slurm_failover.slurm.facts import read_job
+from slurm_failover.record import State, read_record
+from slurm_failover.slurm.facts import read_job, read_node
 from slurm_failover.slurm.scontrol import Scontrol
 
 QUICK = settings(max_examples=200, deadline=None)
@@ -33,56 +35,90 @@ every_release = pytest.mark.parametrize("release", sorted(SAMPLES))
 
 
 def answers(release: str, case: str) -> list[Any]:
-    """What this release said of a job in some state."""
-    return [sample["job"] for sample in SAMPLES[release] if sample["case"] == case]
+    """What this release said of a job or node in some state."""
+    return [s.get("job") or s["node"] for s in SAMPLES[release] if s["case"] == case]
 
 
 def job(release: str, case: str) -> JobFacts:
     return read_job(answers(release, case)[0])
 
 
+def node(release: str, case: str) -> NodeFacts:
+    return read_node(answers(release, case)[0])
+
+
 # --- as it is -------------------------------------------------------------------------------------
 
 
-def test_the_oldest_supported_release_is_here() -> None:
-    assert "24.11" in SAMPLES
+def test_the_oldest_and_the_newest_supported_release_are_here() -> None:
+    assert {"24.11", "26.05"} <= SAMPLES.keys()
 
 
 @every_release
 def test_the_states_and_holds_of_jobs_are_read(release: str) -> None:
     seen = {
-        sample["case"]: (set(facts.states), facts.held, facts.held_by_requeue)
-        for sample in SAMPLES[release]
-        if (facts := read_job(sample["job"]))
+        case: (set(facts.states), facts.held, facts.held_by_requeue)
+        for case in (
+            "held by its owner",
+            "special exit",
+            "completing",
+            "denied by us",
+            "failed",
+        )
+        if (facts := job(release, case))
     }
     assert seen == {
-        "running with GPUs": ({"RUNNING", "CONFIGURING"}, False, False),
-        "completing": ({"FAILED", "COMPLETING"}, False, False),
-        "special exit, completing": ({"PENDING", "SPECIAL_EXIT", "COMPLETING"}, True, True),
+        "held by its owner": ({"PENDING"}, True, False),
         "special exit": ({"PENDING", "SPECIAL_EXIT"}, True, True),
-        "moved and released": ({"PENDING"}, False, False),
+        "completing": ({"FAILED", "COMPLETING"}, False, False),
+        "denied by us": ({"PENDING"}, True, True),
+        "failed": ({"FAILED"}, False, False),
     }
 
 
 @every_release
-def test_a_running_job_shows_its_nodes_gpus_log_and_wish(release: str) -> None:
-    facts = job(release, "running with GPUs")
-    assert (facts.user, facts.partition, facts.comment) == ("alice", "gpu", "failover hello")
-    assert (facts.nodes, facts.batch_host, facts.allocated) == ("n[1-2]", "n1", ("n1", "n2"))
-    assert facts.gres_detail == ("gpu:2(IDX:0-1)", "gpu:2(IDX:0-1)")
-    assert (facts.batch, facts.requeue, facts.stdout) == (True, True, "/home/alice/slurm-1.out")
+def test_a_running_job_shows_its_nodes_and_gpus(release: str) -> None:
+    facts = job(release, "array, running")
+    assert (facts.user, facts.partition, facts.states) == ("alice", "gpu", {"RUNNING"})
+    assert facts.nodes
+    assert facts.nodes == facts.batch_host == facts.allocated[0]
+    assert facts.gres_detail[0].startswith("gpu:2(IDX:")
+    assert (facts.batch, facts.requeue) == (True, True)
     assert facts.start > 1.7e9
 
 
 @every_release
-def test_an_end_shows_its_exit_code_and_a_move_its_restarts_and_priority(
-    release: str,
-) -> None:
-    ended = job(release, "completing")
-    assert (ended.exit_code, ended.exit_signal, ended.restarts) == (3, 0, 0)
-    moved = job(release, "moved and released")
-    assert (moved.restarts, moved.excluded, moved.priority) == (1, "n1,n2", 4294967293)
-    assert moved.admin_comment == "placed"
+def test_an_end_shows_its_exit_code_and_restarts(release: str) -> None:
+    assert (job(release, "failed").exit_code, job(release, "failed").exit_signal) == (137, 0)
+    assert job(release, "special exit").restarts == 1
+    denied = job(release, "denied by us")
+    record = read_record(denied.admin_comment)
+    assert record is not None
+    assert record.state is State.INTERNALERROR
+    assert record.attempt.end >= record.attempt.start > 1.7e9
+
+
+@every_release
+def test_parts_of_jobs_are_told_by_the_names_that_slurms_requests_take(release: str) -> None:
+    parts = [read_job(raw) for raw in answers(release, "heterogeneous")]
+    assert {part.label for part in parts} == {str(parts[0].job_id)}
+    assert parts[0].components == tuple(part.job_id for part in parts)
+    tasks = [read_job(raw) for raw in answers(release, "array, running")]
+    assert {task.label.partition("_")[2] for task in tasks} == {"1", "2"}
+    waiting = job(release, "array, one task at a time")
+    assert waiting.label == str(waiting.job_id)
+
+
+@every_release
+def test_the_states_and_words_of_nodes_are_read(release: str) -> None:
+    theirs = node(release, "drained by an administrator")
+    assert (theirs.has("DRAIN"), theirs.reason, is_drained_by_us(theirs)) == (True, "disk", False)
+    ours = node(release, "drained by us")
+    assert is_drained_by_us(ours)
+    assert ours.reason_time > 1.7e9
+    assert read_evidence(ours.name, ours.extra) == []
+    assert node(release, "down").has("DOWN")
+    assert "gpu" in node(release, "at work or idle").partitions
 
 
 # --- as it may become -----------------------------------------------------------------------------
@@ -108,17 +144,16 @@ def places(value: Any) -> Iterator[tuple[Any, Any]]:
 
 def words_in(value: Any) -> set[str]:
     """The words in a list, or the one word."""
-    return {
-        word for word in (value if isinstance(value, list) else [value]) if isinstance(word, str)
-    }
+    items = value if isinstance(value, list) else [value]
+    return {word for word in items if isinstance(word, str)}
 
 
 @st.composite
-def changed(draw: st.DrawFn) -> Any:
-    """What some release said of a job, with up to four fields gone, new or of other types; those
-    at the top more often than the others.
+def changed(draw: st.DrawFn, kind: str) -> Any:
+    """What some release said of a job or node, with up to four fields gone, new or of other types;
+    those that are read more often than the others.
     """
-    said = [sample["job"] for samples in SAMPLES.values() for sample in samples]
+    said = [s[kind] for samples in SAMPLES.values() for s in samples if kind in s]
     value = copy.deepcopy(draw(st.sampled_from(said)))
     for _ in range(draw(st.integers(1, 4))):
         found = list(places(value))
@@ -137,7 +172,7 @@ def changed(draw: st.DrawFn) -> Any:
 
 
 @QUICK
-@given(changed())
+@given(changed("job"))
 def test_a_job_of_another_form_is_facts_or_slurms_error(raw: dict[str, Any]) -> None:
     try:
         facts = read_job(raw)
@@ -151,6 +186,18 @@ def test_a_job_of_another_form_is_facts_or_slurms_error(raw: dict[str, Any]) -> 
     assert facts.batch is (raw.get("batch_flag") is True)
     for text, key in ((facts.comment, "comment"), (facts.admin_comment, "admin_comment")):
         assert text in ("", raw.get(key))
+
+
+@QUICK
+@given(changed("node"))
+def test_a_node_of_another_form_is_facts_or_slurms_error(raw: dict[str, Any]) -> None:
+    try:
+        facts = read_node(raw)
+    except SlurmError:
+        assert not isinstance(raw.get("name"), str) or not raw["name"]
+        return
+    assert facts.states <= words_in(raw.get("state"))
+    assert facts.reason in ("", raw.get("reason"))
 
 
 class Canned(Scontrol):
@@ -167,8 +214,8 @@ class Canned(Scontrol):
 @st.composite
 def whole_answers(draw: st.DrawFn) -> str:
     """A whole answer, of another form, or cut off."""
-    jobs = st.one_of(values, st.lists(changed(), max_size=2))
-    nodes = st.one_of(values, st.lists(values, max_size=2))
+    jobs = st.one_of(values, st.lists(changed("job"), max_size=2))
+    nodes = st.one_of(values, st.lists(changed("node"), max_size=2))
     answer = st.fixed_dictionaries({}, optional={"jobs": jobs, "nodes": nodes, "x": values})
     text = json.dumps(draw(st.one_of(values, answer)))
     return text[: draw(st.sampled_from([len(text), len(text), len(text) // 2, 0]))]
