@@ -60,6 +60,8 @@ def test_the_states_and_holds_of_jobs_are_read(release: str) -> None:
         case: (set(facts.states), facts.held, facts.held_by_requeue)
         for case in (
             "held by its owner",
+            "running with GPUs",
+            "suspended",
             "special exit",
             "completing",
             "denied by us",
@@ -69,6 +71,8 @@ def test_the_states_and_holds_of_jobs_are_read(release: str) -> None:
     }
     assert seen == {
         "held by its owner": ({"PENDING"}, True, False),
+        "running with GPUs": ({"RUNNING"}, False, False),
+        "suspended": ({"SUSPENDED"}, False, False),
         "special exit": ({"PENDING", "SPECIAL_EXIT"}, True, True),
         "completing": ({"FAILED", "COMPLETING"}, False, False),
         "denied by us": ({"PENDING"}, True, True),
@@ -77,14 +81,20 @@ def test_the_states_and_holds_of_jobs_are_read(release: str) -> None:
 
 
 @every_release
-def test_a_running_job_shows_its_nodes_and_gpus(release: str) -> None:
-    facts = job(release, "array, running")
-    assert (facts.user, facts.partition, facts.states) == ("alice", "gpu", {"RUNNING"})
-    assert facts.nodes
-    assert facts.nodes == facts.batch_host == facts.allocated[0]
-    assert facts.gres_detail[0].startswith("gpu:2(IDX:")
-    assert (facts.batch, facts.requeue) == (True, True)
-    assert facts.start > 1.7e9
+def test_a_running_job_shows_its_nodes_gpus_log_and_wish(release: str) -> None:
+    for case in ("running with GPUs", "running with GPUs, listed"):
+        facts = job(release, case)
+        assert (facts.user, facts.partition, facts.comment.split()[0]) == (
+            "alice",
+            "gpu",
+            "failover",
+        )
+        assert facts.nodes
+        assert facts.nodes == facts.batch_host == facts.allocated[0]
+        assert facts.gres_detail[0].startswith("gpu:2(IDX:")
+        assert (facts.batch, facts.requeue, facts.excluded) == (True, True, "n4")
+        assert facts.start > 1.7e9
+        assert facts.stdout.endswith(f"slurm-{facts.job_id}.out")
 
 
 @every_release
