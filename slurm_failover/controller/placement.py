@@ -49,7 +49,9 @@ def lower_started(
         if not (record.retries and job.has("RUNNING") and job.priority == TOP_PRIORITY):
             continue
         try:
-            slurm.release(job.label)
+            # A job that has ended since may be held by now, and nobody has judged it.
+            if slurm.job(job.label).runs_since(job.start):
+                slurm.release(job.label)
         except SlurmUnavailable:
             raise
         except SlurmError as error:
