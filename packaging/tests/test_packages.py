@@ -62,7 +62,7 @@ def slurm_of(host: Host) -> str:
     return host.check("scontrol -V").split()[-1].rpartition(".")[0]
 
 
-def test_an_admin_installs_without_a_network_and_all_is_in_its_place(host: Host) -> None:
+def test_an_admin_installs_without_any_index_and_all_is_in_its_place(host: Host) -> None:
     host.check(INSTALL)
     said = host.check("slurm-failover --version", user="nobody")
     assert said.split()[-1] == version()
