@@ -97,6 +97,7 @@ def test_on_a_stock_cluster_install_shows_and_does_what_doctor_wants(host: Host)
     assert host.check("md5sum /etc/slurm/*") == before
     host.check("slurm-failover install --apply")
     host.reconfigure()
+    host.check(f"touch /root/kmsg; printf '[sources]\\nkmsg = \"/root/kmsg\"\\n' >{SETTINGS}")
     status, said = host.run("slurm-failover doctor")
     assert (status, "error" in said) == (1, False), said
     for line in said.splitlines():
