@@ -551,7 +551,7 @@ def test_both_health_checks_run_and_the_site_s_status_counts(tmp_path: Path) -> 
 
 def test_the_lines_in_the_readme_are_those_that_install_writes() -> None:
     readme = (LUA.parent.parent / "README.md").read_text()
-    shown = readme.split("at the end of slurm.conf:\n\n```\n")[1].split("```")[0]
+    shown = readme.split("at the end of slurm.conf:\n\n```conf\n")[1].split("```")[0]
     assert shown.splitlines() == wired(PLAIN).texts[MAIN][len(PLAIN) :].splitlines()[1:-1]
 
 

@@ -176,7 +176,7 @@ def test_a_node_that_can_not_note_its_drain_is_drained_once(node: Node, slurm: F
     before = (node.state / "node" / "ledger.json").read_text()
     node.break_gpu()
     with no_room():
-        assert hooks.main(["healthcheck"]) == 0
+        assert hooks.main(["healthcheck"]) == hooks.VERDICT
     reason = slurm.peek_node("n1").reason
     assert reason.startswith("slurm-failover: Xid 79")
     assert (node.state / "node" / "ledger.json").read_text() == before
