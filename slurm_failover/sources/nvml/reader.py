@@ -265,7 +265,8 @@ def ask_gpu(nvml: Nvml, index: int) -> None:
 def wait_for_turn(lock: str) -> None:
     """Wait for the lock file, and hold it until this process is really gone."""
     say({"unreadable": "another look at NVML is running or stuck"})
-    handle = os.open(lock, os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW, 0o600)
+    # Not for writing: where the disk is read-only by now, the file of an earlier look serves.
+    handle = os.open(lock, os.O_RDONLY | os.O_CREAT | os.O_NOFOLLOW, 0o600)
     fcntl.flock(handle, fcntl.LOCK_EX)
 
 

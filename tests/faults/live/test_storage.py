@@ -72,8 +72,8 @@ def test_a_node_that_can_write_or_open_nothing_is_looked_at_again(
     begin(broken.cluster, node)
     broken.end_broken(job)
     broken.wait_ended(job)
-    if trouble == "full disk":
-        # Elsewhere the GPUs can not be seen, so whose they were can not be told.
+    if trouble != "no file descriptors":
+        # What can not be remembered is judged all the same.
         broken.bring_back(job)
         end(broken.cluster, node)
         broken.check_moved(job)
