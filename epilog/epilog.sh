@@ -6,7 +6,8 @@ umask 077
 home=${0%/share/slurm-failover/*}
 . "$home"/share/slurm-failover/ask_watcher.sh
 is_vouched_for && exit 0
-look() { timeout -k 5 "$1" "$home"/bin/python3 -I -S "$home"/lib/python3*/site-packages/slurm_failover/hooks.py epilog; }
+# Without --preserve-status a verdict that came as the time ran out would read as a time-out.
+look() { timeout --preserve-status -k 5 "$1" "$home"/bin/python3 -I -S "$home"/lib/python3*/site-packages/slurm_failover/hooks.py epilog; }
 look 45
 status=$?
 [ $status -le 128 ] || { look 10; status=$?; } # killed, before it could leave word for a later look

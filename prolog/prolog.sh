@@ -4,5 +4,5 @@
 export PATH=/usr/sbin:/usr/bin:/sbin:/bin LC_ALL=C
 umask 077
 home=${0%/share/slurm-failover/*}
-timeout -k 5 45 "$home"/bin/python3 -I -S "$home"/lib/python3*/site-packages/slurm_failover/hooks.py prolog
+timeout --preserve-status -k 5 45 "$home"/bin/python3 -I -S "$home"/lib/python3*/site-packages/slurm_failover/hooks.py prolog
 [ $? -ne 100 ]

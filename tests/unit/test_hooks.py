@@ -265,3 +265,34 @@ def test_a_hook_whose_time_is_over_says_so_and_is_no_verdict(
     finally:
         signal.signal(signal.SIGTERM, before)
     assert site.said()[0].endswith("prolog: no verdict: the hook was ended before it was done")
+
+
+LATE = """
+import signal, sys
+signal.signal(signal.SIGTERM, lambda *_: sys.exit({status}))
+print("ready", flush=True)
+signal.pause()
+"""
+
+
+@pytest.mark.parametrize("name", ["prolog", "epilog"])
+@pytest.mark.parametrize(("status", "fails"), [(hooks.VERDICT, True), (0, False)])
+def test_a_verdict_that_comes_as_the_time_runs_out_is_one(
+    tmp_path: Path, name: str, status: int, fails: bool
+) -> None:
+    share, package = tmp_path / "share/slurm-failover", tmp_path / "lib/python3/site-packages"
+    for path in (share / name, package / "slurm_failover", tmp_path / "bin"):
+        path.mkdir(parents=True)
+    (tmp_path / "bin/python3").symlink_to(sys.executable)
+    (package / "slurm_failover/hooks.py").write_text(LATE.format(status=status))
+    (share / "ask_watcher.sh").write_text("is_vouched_for() { false; }\n")
+    hook = share / name / f"{name}.sh"
+    hook.write_text((ROOT / name / hook.name).read_text().replace("45", "2"))
+    done = subprocess.run(
+        ["sh", str(hook)],
+        env={"PATH": os.environ["PATH"]},
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert (done.stdout, done.returncode != 0) == ("ready\n", fails)
