@@ -21,7 +21,7 @@ def only_one(folder: str, say: Say) -> Iterator[bool]:
     """Give True to the only health check at work on this node, and False to any other at once.
 
     ``folder`` is ours. However many find the same one at work, it is said once. Where nothing can
-    be written there, no check keeps another out.
+    be written or locked there, no check keeps another out.
     """
     handle = _open(folder)
     try:
@@ -52,5 +52,9 @@ def _is_first(handle: int, say: Say) -> bool:
             with suppress(OSError):
                 os.write(handle, b"\n")
         return False
-    os.ftruncate(handle, 0)
+    except OSError:
+        return True
+    if os.fstat(handle).st_size:
+        with suppress(OSError):  # a disk that died since: the next wait is then not told of
+            os.ftruncate(handle, 0)
     return True

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import errno
+import fcntl
+import os
 import signal
 import subprocess
 import sys
@@ -75,6 +78,18 @@ def test_where_nothing_can_be_written_every_check_looks(tmp_path: Path) -> None:
         assert first
         assert look(tmp_path / "file", said)
     assert said == []
+
+
+@pytest.mark.parametrize("call", ["flock", "ftruncate"])
+def test_on_a_disk_that_takes_the_open_and_nothing_more_every_check_looks(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, call: str
+) -> None:
+    def refuse(*_: object) -> None:
+        raise OSError(errno.EROFS, "Read-only file system")
+
+    (tmp_path / "healthcheck.lock").write_text("\n")
+    monkeypatch.setattr(fcntl if call == "flock" else os, call, refuse)
+    assert look(tmp_path, [])
 
 
 def test_no_link_is_followed(tmp_path: Path) -> None:
