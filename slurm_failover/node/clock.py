@@ -16,7 +16,7 @@ def set_by(then: Sequence[float], now: Sequence[float]) -> float:
     it was set back, and 0 where it was not set.
 
     A moment is a time on the wall and one since boot, in seconds. Where one is unknown, nothing is
-    known of the clock. Across a reboot it is what the reboot took, give or take.
+    known of the clock. Across a reboot it says nothing of the clock, and is above 0.
     """
     if len(then) != 2 or not all(then):
         return 0.0

@@ -102,7 +102,10 @@ def _recall(note: SourceNote, reading: Reading) -> Memory | None:
     """
     from slurm_failover.health.memory import Memory
 
-    by = set_by((note.time, note.uptime), (reading.time, reading.uptime))
+    # After a reboot the two times since boot have nothing in common to tell a set clock by.
+    is_rebooted = reading.uptime < note.uptime
+    now = (reading.time, reading.uptime)
+    by = 0.0 if is_rebooted else set_by((note.time, note.uptime), now)
     try:
         memory = Memory.from_json(note.memory) if note.memory else None
         return memory.shifted(by) if memory and by else memory

@@ -90,6 +90,16 @@ def test_heat_that_lasts_is_found_all_the_same(step: float) -> None:
     assert shown == ["gpu-thermal-slowdown"]
 
 
+def test_heat_that_outlasts_a_reboot_is_not_forgotten_for_as_long_as_the_node_was_up() -> None:
+    clocks, ledger = Clocks(up=30 * 24 * HOUR), Ledger(boot="boot")
+    ledger, _ = look_at_hot_gpu(ledger, clocks)
+    clocks.wall, clocks.up = clocks.wall + 300, 60.0
+    for _ in range(GpuThresholds().clock_event_looks):
+        clocks.pass_by(GpuThresholds().clock_event_seconds)
+        ledger, shown = look_at_hot_gpu(ledger, clocks)
+    assert shown == ["gpu-thermal-slowdown"]
+
+
 @steps
 def test_a_job_whose_gpus_were_idle_for_a_moment_does_not_hang(
     step: float, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
