@@ -5,10 +5,14 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, replace
 
+from slurm_failover import files
 from slurm_failover.errors import SlurmError, SlurmUnavailable
 from slurm_failover.model import JobFacts
 from slurm_failover.record import Record
 from slurm_failover.slurm.client import TOP_PRIORITY, JobChange, Slurm
+
+PATIENCE = 2.0
+"""Seconds that a job's priority waits for a hook to end its turn."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,20 +42,25 @@ class Placement:
 
 
 def lower_started(
-    slurm: Slurm, found: Iterable[tuple[JobFacts, Record]], say: Callable[[str], None]
+    slurm: Slurm,
+    found: Iterable[tuple[JobFacts, Record]],
+    turn: str,
+    say: Callable[[str], None],
 ) -> None:
     """Take the top priority from jobs that run: it was for that one start. Slurm keeps it over a
     requeue, and so whoever requeued such a job would be first in line again, as often as they like.
 
-    Raises SlurmUnavailable; what Slurm refuses for one job is said.
+    ``turn`` is the lock that hooks hold while they hold jobs; where one does not let go of it, the
+    next call does what this one leaves. Raises SlurmUnavailable; what Slurm refuses for one job is said.
     """
     for job, record in found:
         if not (record.retries and job.has("RUNNING") and job.priority == TOP_PRIORITY):
             continue
         try:
-            # A job that has ended since may be held by now, and nobody has judged it.
-            if slurm.job(job.label).runs_since(job.start):
-                slurm.release(job.label)
+            # To release a job that has ended since would lift a hold that nobody has judged.
+            with files.locked(turn, PATIENCE) as alone:
+                if alone and slurm.job(job.label).runs_since(job.start):
+                    slurm.release(job.label)
         except SlurmUnavailable:
             raise
         except SlurmError as error:

@@ -66,10 +66,11 @@ def take_up(slurm: Slurm, notes: Notes, limits: Limits, say: Say) -> None:
     what no hook has lived to hand in.
     """
     found = [(job, _read_record(job, say)) for job in slurm.jobs() if not job.is_led]
-    by_hand = Missed(slurm, Queue(notes.queue), limits, say)
+    queue = Queue(notes.queue)
+    by_hand = Missed(slurm, queue, limits, say)
     by_hand.hand_in(found)
     recorded = by_hand.take_up([(job, record) for job, record in found if record is not None])
-    lower_started(slurm, recorded, say)
+    lower_started(slurm, recorded, queue.lock, say)
     missed = [(job, record) for job, record in recorded if is_running(record)]
     names = merge_nodes(*(r.attempt.nodes for job, r in missed if job.has("PENDING")))
     nodes = slurm.nodes(names) if names else []

@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import replace
+from pathlib import Path
 
 import pytest
 
+from slurm_failover import files
+from slurm_failover.controller import placement
 from slurm_failover.controller.placement import lower_started
 from slurm_failover.errors import SlurmError
 from slurm_failover.model import JobFacts
@@ -33,9 +37,17 @@ class Now:
         self.released.append(label)
 
 
+@pytest.fixture(autouse=True)
+def turn(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> str:
+    """The lock that the controller's hooks hold while they hold jobs; we are in its folder."""
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr(placement, "PATIENCE", 0.0)
+    return str(tmp_path / "queue.lock")
+
+
 def lower(slurm: Now, job: JobFacts = RUNS, record: Record = MOVED) -> list[str]:
     said: list[str] = []
-    lower_started(slurm, [(job, record)], said.append)  # type: ignore[arg-type]
+    lower_started(slurm, [(job, record)], "queue.lock", said.append)  # type: ignore[arg-type]
     return said
 
 
@@ -60,6 +72,30 @@ def test_any_other_job_is_not_asked_for(job: JobFacts, record: Record) -> None:
 def test_a_job_that_ended_between_question_and_answer_keeps_its_hold(now: JobFacts) -> None:
     slurm = Now(now)
     lower(slurm)
+    assert slurm.released == []
+
+
+def test_no_hook_can_hold_the_job_between_the_question_and_the_release(
+    turn: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    slurm, free = Now(RUNS), list[bool]()
+    for step in ("job", "release"):
+        ask = getattr(slurm, step)
+
+        def watched(label: str, ask: Callable[[str], object] = ask) -> object:
+            with files.locked(turn, 0) as alone:
+                free.append(alone)
+            return ask(label)
+
+        monkeypatch.setattr(slurm, step, watched)
+    lower(slurm)
+    assert (free, slurm.released) == ([False, False], ["7"])
+
+
+def test_while_a_hook_is_at_work_the_place_is_kept(turn: str) -> None:
+    slurm = Now(RUNS)
+    with files.locked(turn, 0):
+        lower(slurm)
     assert slurm.released == []
 
 
