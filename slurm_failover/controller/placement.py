@@ -51,7 +51,8 @@ def lower_started(
     requeue, and so whoever requeued such a job would be first in line again, as often as they like.
 
     ``turn`` is the lock that hooks hold while they hold jobs; where one does not let go of it, the
-    next call does what this one leaves. Raises SlurmUnavailable; what Slurm refuses for one job is said.
+    next call does what this one leaves. Raises SlurmUnavailable; what Slurm refuses for one job is
+    said.
     """
     for job, record in found:
         if not (record.retries and job.has("RUNNING") and job.priority == TOP_PRIORITY):
