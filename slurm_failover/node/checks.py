@@ -173,7 +173,7 @@ class NodeChecks:
             elif left and ends.ENDED not in self._environment:
                 from slurm_failover.node.untold import tell_later
 
-                tell_later(left)
+                tell_later(left, self._say)
         return outcome.verdict
 
     def _take_up_ends(self) -> None:

@@ -22,9 +22,14 @@ FIRST_PAUSE, LONGEST_PAUSE = 2.0, 20.0
 Say = Callable[[str], None]
 
 
-def tell_later(left: str) -> None:
-    """Start a process that goes on with the end in the file ``left``."""
-    start_detached("tell_end", {ends.ENDED: ends.read_end(left)[ends.ENDED]})
+def tell_later(left: str, say: Say) -> None:
+    """Start a process that goes on with the end in the file ``left``. Never raises, since an Epilog
+    calls it with its verdict still to give: a node that can start no process can ask no slurmctld.
+    """
+    try:
+        start_detached("tell_end", {ends.ENDED: ends.read_end(left)[ends.ENDED]})
+    except (OSError, ValueError, KeyError) as error:
+        say(f"{left}: a health check is to tell of this end: {error!r}")
 
 
 def tell_end(environment: Mapping[str, str], settings: Settings, say: Say) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import time
 from pathlib import Path
 from types import SimpleNamespace
@@ -87,6 +88,17 @@ def test_an_epilog_that_can_not_tell_of_a_fault_fails_and_another_process_goes_o
     assert ending.words() == [JobCause.HARDWARE]
     assert len(answers) == 3
     assert not ends.is_left(f"{ending.settings.state.directory}/node", ending.environment)
+
+
+def test_the_verdict_stands_also_where_no_process_can_be_started(
+    ending: Ending, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def refuse(*_: object) -> None:
+        raise BlockingIOError(errno.EAGAIN, "Resource temporarily unavailable")
+
+    monkeypatch.setattr(untold, "start_detached", refuse)
+    assert ending.end()
+    assert ends.is_left(f"{ending.settings.state.directory}/node", ending.environment)
 
 
 def test_a_word_that_drains_nothing_is_told_later_as_well(
