@@ -55,14 +55,19 @@ def lower_started(
     said.
     """
     for job, record in found:
-        if not (record.retries and job.has("RUNNING") and job.priority == TOP_PRIORITY):
+        if not (record.retries and _runs_on_top(job, job.start)):
             continue
         try:
-            # To release a job that has ended since would lift a hold that nobody has judged.
+            # To release a job that has ended since would lift a hold that nobody has judged, and
+            # one that somebody has held since, a hold of theirs: that sets the priority to 0.
             with files.locked(turn, PATIENCE) as alone:
-                if alone and slurm.job(job.label).runs_since(job.start):
+                if alone and _runs_on_top(slurm.job(job.label), job.start):
                     slurm.release(job.label)
         except SlurmUnavailable:
             raise
         except SlurmError as error:
             say(f"job {job.label} keeps its raised priority: {error}")
+
+
+def _runs_on_top(job: JobFacts, start: float) -> bool:
+    return job.runs_since(start) and job.priority == TOP_PRIORITY

@@ -68,8 +68,12 @@ def test_any_other_job_is_not_asked_for(job: JobFacts, record: Record) -> None:
     assert slurm.released == []
 
 
-@pytest.mark.parametrize("now", [HELD, replace(RUNS, start=9.0)], ids=["held", "another attempt"])
-def test_a_job_that_ended_between_question_and_answer_keeps_its_hold(now: JobFacts) -> None:
+@pytest.mark.parametrize(
+    "now",
+    [HELD, replace(RUNS, start=9.0), replace(RUNS, held=True, priority=0)],
+    ids=["held", "another attempt", "held by somebody while it runs"],
+)
+def test_a_job_that_changed_between_question_and_answer_keeps_its_hold(now: JobFacts) -> None:
     slurm = Now(now)
     lower(slurm)
     assert slurm.released == []
