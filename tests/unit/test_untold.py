@@ -17,6 +17,7 @@ from slurm_failover.errors import HookEnded, SlurmUnavailable
 from slurm_failover.evidence import read_evidence
 from slurm_failover.model import JobCause, Limits
 from slurm_failover.node import ends, untold
+from slurm_failover.node.checks import NodeChecks
 from slurm_failover.record import State, Step
 
 
@@ -99,6 +100,23 @@ def test_the_verdict_stands_also_where_no_process_can_be_started(
     monkeypatch.setattr(untold, "start_detached", refuse)
     assert ending.end()
     assert ends.is_left(f"{ending.settings.state.directory}/node", ending.environment)
+
+
+def test_a_health_check_whose_time_is_over_goes_on_to_no_other_end(
+    ending: Ending, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    ending.end()
+    (left,) = Path(f"{ending.settings.state.directory}/node/ends").iterdir()
+    begun: list[str] = []
+
+    def give_up(self: NodeChecks) -> bool:
+        begun.append(self.node)
+        raise HookEnded("time over")
+
+    monkeypatch.setattr(NodeChecks, "check_job_end", give_up)
+    with pytest.raises(HookEnded):
+        untold.take_up_ends([str(left)] * 2, "n1", ending.settings, ending.said.append)
+    assert (begun, left.exists()) == (["n1"], True)
 
 
 def test_a_word_that_drains_nothing_is_told_later_as_well(
