@@ -170,15 +170,23 @@ class Attendant:
         new = [event for event in shown if event not in again]
         everything = Blame((*records, *shown), (*before, *kept)).of_node()
         standing = "" if everything.node is NodeAction.NONE else everything.because
-        if again and standing and self._came_back():
+        if again and standing and self._came_back(others=bool(records or new)):
             new, again = shown, []
         return Blame((*records, *new), (*before, *kept, *again)), standing, shown
 
-    def _came_back(self) -> bool:
-        """Whether the node is in service again, in spite of what still holds."""
+    def _came_back(self, *, others: bool) -> bool:
+        """Whether the node is in service again, in spite of what still holds. Where Slurm does not
+        say, ``others`` that are new are judged all the same, and this at the next look.
+        """
+        from slurm_failover.errors import SlurmError
         from slurm_failover.node.respond import is_in_service
 
-        return self._settings.failover.mode == "act" and is_in_service(self._facts)
+        try:
+            return self._settings.failover.mode == "act" and is_in_service(self._facts)
+        except SlurmError:
+            if not others:
+                raise
+            return False
 
     def _act(self, ledger: Ledger, blame: Blame, standing: str, occasion: Occasion) -> Outcome:
         from slurm_failover.errors import HookEnded, SlurmError

@@ -12,9 +12,10 @@ import pytest
 from nvml_stand_in import TWO_GPUS, stand_in_library  # noqa: F401 - a fixture
 from test_checks import LOST, Node
 
+from slurm_failover.errors import SlurmUnavailable
 from slurm_failover.evidence import read_evidence
 from slurm_failover.model import JobCause
-from slurm_failover.node import attend
+from slurm_failover.node import attend, untold
 from slurm_failover.settings.tables import NodeSettings
 
 FAULTY = "0000:3b:00"
@@ -128,6 +129,22 @@ def test_a_state_that_holds_is_told_once_and_drains_again_where_the_node_came_ba
     node.slurm.resume("n1")
     assert node.checks().check_health()
     assert "could not be remapped" in node.reason
+
+
+def test_a_new_fault_beside_a_state_that_holds_is_a_verdict_also_where_slurm_is_silent(
+    node: GpuNode, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def keep_silent(*_: object) -> None:
+        raise SlurmUnavailable("Socket timed out")
+
+    node.gpus(gpu1__remap_failed=1)
+    assert node.checks().check_health()
+    node.slurm.resume("n1")
+    label = node.run_job()
+    node.record(LOST)
+    monkeypatch.setattr(node.slurm, "nodes", keep_silent)
+    monkeypatch.setattr(untold, "start_detached", lambda *_: None)
+    assert node.end_job(label)
 
 
 def test_errors_that_were_counted_before_do_not_drain_a_node_that_came_back(node: GpuNode) -> None:
