@@ -58,7 +58,7 @@ def look_for_hangs(
     )
     try:
         suspicion.look(gpus)
-    except SlurmError as error:
+    except (SlurmError, OSError) as error:
         say(f"no job is suspected: {error}")
 
 
@@ -97,7 +97,9 @@ class Suspicion:
         self._now, self._uptime = time.time(), time.monotonic()
 
     def look(self, gpus: Gpus) -> None:
-        """Follow the GPUs' idleness, and tell and act on what it comes to. Raises SlurmError."""
+        """Follow the GPUs' idleness, and tell and act on what it comes to. Raises SlurmError, and
+        OSError where that can not be remembered.
+        """
         state = self._recall()
         if clock_was_set(state.looked, [self._now, self._uptime]):
             state.idle = {}

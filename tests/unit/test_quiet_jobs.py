@@ -15,6 +15,7 @@ from slurm_failover.evidence import read_evidence, write_evidence
 from slurm_failover.gres import GresSlot
 from slurm_failover.model import Evidence, JobCause, JobFacts, Limits, NodeFacts
 from slurm_failover.node import suspicion as node_suspicion
+from slurm_failover.node.ledger import Ledger
 from slurm_failover.node.suspicion import Suspicion
 from slurm_failover.policy import Action, decide
 from slurm_failover.record import Attempt, Record
@@ -224,6 +225,17 @@ def test_a_job_that_is_not_flagged_is_not_looked_at(scene: Scene) -> None:
     scene.look()
     scene.look()
     assert (scene.words, scene.told) == ([], [])
+
+
+def test_a_disk_that_takes_nothing_is_said_and_is_no_bug_of_ours(tmp_path: Path) -> None:
+    (tmp_path / "node").touch()
+    settings = Settings(
+        suspicion=SuspicionSettings(after=AFTER), state=StateSettings(directory=str(tmp_path))
+    )
+    said: list[str] = []
+    node_suspicion.look_for_hangs(settings, "n1", Ledger(), [("a", 0)], said.append)
+    assert len(said) == 1
+    assert said[0].startswith("no job is suspected: ")
 
 
 def test_where_the_site_says_so_the_job_is_stopped_with_a_word_to_the_controller(
