@@ -32,6 +32,10 @@ def command(context: click.Context, nodelist: str, force: bool) -> None:
     checks = NodeChecks(os.environ, settings, say_to_terminal)
     try:
         nodes = slurm.nodes(nodelist or checks.node)
+        if not nodes:
+            raise click.ClickException(
+                f"Slurm knows no node {nodelist or checks.node}; run this on a node"
+            )
         refusals = [_resume(checks, node, force) for node in nodes]
     except PermissionError as error:
         raise click.ClickException(f"{error}; run this as root") from error

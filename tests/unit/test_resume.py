@@ -70,3 +70,12 @@ def test_another_node_is_looked_at_where_it_is(node: GpuNode, run: Resume) -> No
     done = run("n2")
     assert done.exit_code == 1
     assert "n2: stays out of service: it is looked at where it is" in done.output
+
+
+def test_a_host_that_is_no_node_is_told_so(run: Resume, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("SLURMD_NODENAME", "ctl")
+    done = run()
+    assert (done.exit_code, done.output) == (
+        1,
+        "Error: Slurm knows no node ctl; run this on a node\n",
+    )

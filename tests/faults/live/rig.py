@@ -136,6 +136,11 @@ class Rig(Story):
         self.sick.add(node)
         self.cluster.inject(node, LOST)
 
+    def break_memory(self, node: str) -> None:
+        """The memory of a node fails, which is every job's that runs there."""
+        self.sick.add(node)
+        self.cluster.inject(node, "EDAC MC0: 1 UE memory read error on CPU_SrcID#0_MC#0_Chan#0")
+
     def look(self, node: str) -> None:
         """A health check, now."""
         self.cluster.check(node, f"{SHARE}/prolog/healthcheck.sh")

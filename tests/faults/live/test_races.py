@@ -87,7 +87,8 @@ def test_the_controller_dies_between_two_steps(
             rig.cluster.thaw_daemon(CONTROLLER, "slurmctld") if how.endswith("frozen") else (
                 rig.cluster.start_daemon(CONTROLLER, "slurmctld")
             )
-        rig.bring_back(job)
+        # A job whose start slurmctld has forgotten is missed 90 s after it came back.
+        rig.bring_back(job, seconds=200)
         rig.check_moved(job)
         rig.heal()
     played(len(steps))
