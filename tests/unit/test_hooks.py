@@ -268,11 +268,13 @@ def test_a_hook_whose_time_is_over_says_so_and_is_no_verdict(
 
 
 LATE = """
-import signal, sys
-signal.signal(signal.SIGTERM, lambda *_: sys.exit({status}))
-print("ready", flush=True)
-signal.pause()
+import os, signal, sys
+signal.pthread_sigmask(signal.SIG_BLOCK, [signal.SIGTERM])
+os.kill(os.getppid(), signal.SIGALRM)
+signal.sigwait([signal.SIGTERM])
+sys.exit({status})
 """
+"""A hook whose time is over: timeout(1), which runs it, has that told by this signal."""
 
 
 @pytest.mark.parametrize("name", ["prolog", "epilog"])
@@ -287,12 +289,6 @@ def test_a_verdict_that_comes_as_the_time_runs_out_is_one(
     (package / "slurm_failover/hooks.py").write_text(LATE.format(status=status))
     (share / "ask_watcher.sh").write_text("is_vouched_for() { false; }\n")
     hook = share / name / f"{name}.sh"
-    hook.write_text((ROOT / name / hook.name).read_text().replace("45", "2"))
-    done = subprocess.run(
-        ["sh", str(hook)],
-        env={"PATH": os.environ["PATH"]},
-        capture_output=True,
-        text=True,
-        check=False,
-    )
-    assert (done.stdout, done.returncode != 0) == ("ready\n", fails)
+    hook.write_text((ROOT / name / hook.name).read_text())
+    clean = {"PATH": os.environ["PATH"]}
+    assert (subprocess.run(["sh", str(hook)], env=clean, check=False).returncode != 0) is fails
