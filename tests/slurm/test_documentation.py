@@ -28,7 +28,7 @@ ELSEWHERE = {
         "packaging/tests/test_packages.py",
         "apt-get install -qy /pack",
     ),
-    "systemctl": ("tests/unit/test_watch_unit.py", "systemctl"),
+    "systemctl": ("tests/programs/test_watch_unit.py", "systemctl"),
     "slurm-failover install --apply": ("tests/slurm/test_site.py", '"install", "--apply"'),
     "slurm-failover uninstall --apply": ("tests/slurm/test_site.py", '"uninstall", "--apply"'),
 }
