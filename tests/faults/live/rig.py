@@ -97,6 +97,17 @@ class Rig(Story):
         """SIGKILL for every process of ours on a host, shells and all."""
         self.cluster.run(host, ["pkill", "-KILL", "-f", OURS])
 
+    def wait_saved(self) -> None:
+        """Wait until slurmctld has saved what happened until now. One that is killed before shows a
+        job that has ended as running, until it misses it on its node (seen on 24.11.5).
+        """
+        now = self.cluster.check(CONTROLLER, "date +%s%N").strip()
+        self.cluster.sbatch("true", "--hold")  # something that has to be saved
+        saved = f'[ "$(date -r /var/spool/slurmctld/job_state +%s%N)" -gt {now} ]'
+        self.cluster.wait(
+            lambda: self.cluster.run(CONTROLLER, saved).rc == 0, 30, "slurmctld's state on its disk"
+        )
+
     def daemons(self, host: str, names: Sequence[str], action: str) -> None:
         """start, kill, freeze or thaw daemons of a host."""
         for name in names:

@@ -80,6 +80,7 @@ def test_the_controller_dies_between_two_steps(
     steps = choose(CHANGES)
     for at in steps:
         job = stop_at(rig, at)
+        rig.wait_saved()
         DEATHS[how](rig)
         rig.open_gate()
         if how.startswith("slurmctld"):
@@ -87,8 +88,7 @@ def test_the_controller_dies_between_two_steps(
             rig.cluster.thaw_daemon(CONTROLLER, "slurmctld") if how.endswith("frozen") else (
                 rig.cluster.start_daemon(CONTROLLER, "slurmctld")
             )
-        # A job whose start slurmctld has forgotten is missed 90 s after it came back.
-        rig.bring_back(job, seconds=200)
+        rig.bring_back(job)
         rig.check_moved(job)
         rig.heal()
     played(len(steps))
