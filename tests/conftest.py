@@ -1,11 +1,16 @@
 """Options of the whole test suite."""
 
+import signal
+
 import pytest
 from hypothesis import settings
 
 # No test is judged by the clock, and none by what an earlier run left on this machine.
 settings.register_profile("anywhere", deadline=None, database=None)
 settings.load_profile("anywhere")
+
+# Whoever started the tests in the background may have had them, and what they start, ignore Ctrl-C.
+signal.signal(signal.SIGINT, signal.default_int_handler)
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:

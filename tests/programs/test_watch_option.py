@@ -37,9 +37,7 @@ def command(tmp_path: Path) -> list[str]:
         path.chmod(path.stat().st_mode | stat.S_IXUSR)
     settings = tmp_path / "settings.toml"
     settings.write_text(f'[slurm]\nbin = "{tmp_path}"\nclient = "scontrol"\n')
-    # Whoever started the tests in the background may have had them ignore Ctrl-C.
-    code = "import signal; signal.signal(signal.SIGINT, signal.default_int_handler); "
-    code += "from slurm_failover.cli import main; main(prog_name='slurm-failover')"
+    code = "from slurm_failover.cli import main; main(prog_name='slurm-failover')"
     return [sys.executable, "-c", code, "--settings", str(settings)]
 
 
