@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import shlex
+import textwrap
 from collections.abc import Iterator
 
 import pytest
 from cluster import CONTROLLER, NODES, SHARED, Cluster
-from doc_pages import ROOT, commands
+from doc_pages import ROOT, blocks, commands
 from story import LOST, Story
 
 ELSEWHERE = {
@@ -39,6 +40,7 @@ ROOTS = ("resume", "doctor", "breaker", "reconcile")
 """Commands of ours that are an admin's."""
 SUDO = 'sudo() { runuser "$1" "$2" -- "${@:3}"; }; '
 LOG = f"{SHARED}/kernel.log"
+RULES = "/etc/slurm-failover/rules.d"
 
 
 @pytest.fixture
@@ -46,6 +48,7 @@ def story(cluster: Cluster) -> Iterator[Story]:
     """A cluster whose configuration may be changed."""
     cluster.check(CONTROLLER, "rm -rf /root/etc && cp -a /etc/slurm /root/etc")
     yield Story(cluster)
+    cluster.check(CONTROLLER, f"rm -rf {RULES}")
     cluster.check(CONTROLLER, "rm -rf /etc/slurm && mv /root/etc /etc/slurm")
     cluster.check(CONTROLLER, ["scontrol", "reconfigure"])
 
@@ -76,8 +79,16 @@ def run_told(cluster: Cluster, command: str) -> str:
     return "" if done.rc <= worst else f"{command}: {done.rc}: {done.stderr}{done.stdout}"
 
 
+def add_rule(cluster: Cluster) -> None:
+    """Write the rule of five minutes as its page tells."""
+    (rule,) = (block.text for block in blocks() if "[acme-fan]" in block.text)
+    write = 'mkdir -p "$1" && printf %s "$2" >"$1"/acme.toml'
+    cluster.check(CONTROLLER, ["bash", "-c", write, "write", RULES, textwrap.dedent(rule)])
+
+
 def test_every_command_of_the_documentation_works(story: Story) -> None:
     cluster, job = story.cluster, fail_over(story)
+    add_rule(cluster)
     script = "for name in train.sh job.sh; do printf '#!/bin/bash\\ntrue\\n' >~/$name; done"
     cluster.check(CONTROLLER, script, "alice")
     cluster.check(CONTROLLER, ["bash", "-c", 'echo "[ 12.5] $1" >$2', "write", LOST, LOG])
