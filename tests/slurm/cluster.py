@@ -25,6 +25,8 @@ JSON = "--json=v0.0.42"
 SHARED = "/shared"
 PYTHON = "/opt/slurm-failover/bin/python"
 HOOK_LOG = "/var/log/slurm/slurm-failover.log"
+HEALTH_CHECK = "/opt/slurm-failover/share/slurm-failover/prolog/healthcheck.sh"
+AT_WORK = "/var/lib/slurm-failover/node/healthcheck.lock"
 T = TypeVar("T")
 
 
@@ -227,6 +229,10 @@ class Cluster:
     def inject(self, node: str, text: str, level: int = 3) -> int:
         """Append a kernel record to a node's log, stamped with its clock now; its sequence."""
         return int(self.check(node, ["cluster-inject", str(level), text]))
+
+    def check_health(self, node: str) -> None:
+        """A health check, now: at most one is at work, so slurmd's own is let through before."""
+        self.check(node, f"flock {AT_WORK} true 2>/dev/null; exec {HEALTH_CHECK}", timeout=120)
 
     def gpus(self, node: str, **answers: object) -> None:
         """Change what NVIDIA's library says on a node; the keys are nvml.c's, with __ for a dot."""

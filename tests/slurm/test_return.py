@@ -11,7 +11,6 @@ from story import LOST, Story
 
 pytestmark = pytest.mark.slurm
 
-HEALTH_CHECK = "/opt/slurm-failover/share/slurm-failover/prolog/healthcheck.sh"
 ASKS_FOR_REBOOT = {"gpu0__field__230": 2}
 
 
@@ -29,7 +28,7 @@ def repair_itself(cluster: Cluster, node: str) -> None:
 def check_health(cluster: Cluster, node: str, times: int = 2) -> None:
     """Health checks beside slurmd's own, which come every five seconds."""
     for _ in range(times):
-        cluster.check(node, [HEALTH_CHECK])
+        cluster.check_health(node)
 
 
 def resume(cluster: Cluster, node: str, *options: str) -> tuple[int, str]:

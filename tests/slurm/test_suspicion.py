@@ -79,7 +79,6 @@ def test_no_job_is_suspected_unless_the_site_wants_that(cluster: Cluster) -> Non
     job = Story(cluster).start()
     [node] = Story(cluster).nodes(job)
     looks = cluster.read(node, HOOK_LOG)
-    hook = "/opt/slurm-failover/share/slurm-failover/prolog/healthcheck.sh"
-    cluster.check(node, hook)
+    cluster.check_health(node)
     assert cluster.run(node, ["ls", "/var/lib/slurm-failover/node/quiet.json"]).rc != 0
     assert "suspected" not in cluster.read(node, HOOK_LOG).removeprefix(looks)

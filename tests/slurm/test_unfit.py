@@ -5,12 +5,11 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 import pytest
-from cluster import CONTROLLER, HOOK_LOG, HOSTS, NODES, Cluster, each
+from cluster import CONTROLLER, HEALTH_CHECK, HOOK_LOG, HOSTS, NODES, Cluster, each
 from story import Story
 
 pytestmark = pytest.mark.slurm
 
-HEALTH_CHECK = "/opt/slurm-failover/share/slurm-failover/prolog/healthcheck.sh"
 RESET_REQUIRED = {"gpu2__error__nvmlDeviceGetUUID": 16}
 SECONDS_ALLOWED = 45
 """What prolog.sh gives a Prolog."""

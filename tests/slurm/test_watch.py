@@ -8,13 +8,12 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 import pytest
-from cluster import NODES, Cluster, each
+from cluster import HEALTH_CHECK, NODES, Cluster, each
 from story import LOST, PAGE_FAULT, Story
 
 pytestmark = pytest.mark.slurm
 
 SHARE = "/opt/slurm-failover/share/slurm-failover"
-HEALTH_CHECK = f"{SHARE}/prolog/healthcheck.sh"
 HOOKS = "/opt/slurm-failover/lib/python3*/site-packages/slurm_failover/hooks.py"
 FOLDER = "/run/slurm-failover/watch"
 START = f"exec setsid /opt/slurm-failover/bin/python3 -I -S {HOOKS} watch >/dev/null 2>&1 &"
@@ -129,7 +128,7 @@ def test_a_stopped_watcher_that_goes_on_does_nothing_twice(watched: Story) -> No
     cluster = watched.cluster
     send(cluster, "n1", "STOP")
     cluster.inject("n1", LOST)
-    cluster.check("n1", HEALTH_CHECK)
+    cluster.check_health("n1")
     cluster.wait(lambda: watched.is_drained("n1"), 30, "the drain")
     cluster.check("ctl", "scontrol update NodeName=n1 State=RESUME")
     send(cluster, "n1", "CONT")
@@ -191,9 +190,9 @@ def test_an_xid_that_the_kernel_and_nvml_tell_of_is_judged_once(watched: Story) 
     cluster.wait(lambda: ask(cluster, "n1") == "clean", 30, "a watcher that has done its work")
     assert reason.count("Xid") == 1
     cluster.check("ctl", "scontrol update NodeName=n1 State=RESUME")
-    cluster.check("n1", HEALTH_CHECK)
+    cluster.check_health("n1")
     send(cluster, "n1", "KILL")
-    cluster.check("n1", HEALTH_CHECK)
+    cluster.check_health("n1")
     assert not watched.is_drained("n1")
 
 
@@ -237,7 +236,7 @@ def test_the_journal_serves_where_the_kernels_log_can_not_be_read(watched: Story
     )
     start(cluster, "n3")
     cluster.check("n3", f'{entry} syslog "{LOST}" "{clock}" >>{journal}')
-    cluster.check("n3", HEALTH_CHECK)
+    cluster.check_health("n3")
     assert ask(cluster, "n3") == "clean"
     cluster.check("n3", f'{entry} kernel "{LOST}" "{clock}" >>{journal}')
     assert watched.wait_drained("n3").startswith("slurm-failover: Xid 79")

@@ -154,7 +154,7 @@ class Rig(Story):
 
     def look(self, node: str) -> None:
         """A health check, now."""
-        self.cluster.check(node, f"{SHARE}/prolog/healthcheck.sh")
+        self.cluster.check_health(node)
 
     def end_broken(self, job: int) -> str:
         """A GPU breaks under a job, and the job fails of it; the node's name."""
