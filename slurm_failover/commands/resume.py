@@ -21,7 +21,7 @@ from slurm_failover.slurm.connect import connect
 @click.option("--force", is_flag=True, help="Also without the reboot that the fault asked for.")
 @click.pass_context
 def command(context: click.Context, nodelist: str, force: bool) -> None:
-    """Look at this node again, and lift our own drain if it is clean.
+    """Look at this node again; lift our own drain if it is clean.
 
     NODELIST is this node if it is left out. A node is looked at where it is, so this command
     resumes no other node: run it there, for example `clush -w NODELIST slurm-failover resume`. A
