@@ -54,13 +54,17 @@ def write_notes(extra: str, notes: Iterable[FaultNote], now: float) -> str:
     return embed.put(extra, {"v": VERSION, **members, _MEMBER: [_encode(note) for note in kept]})
 
 
-def add_note(notes: Sequence[FaultNote], new: FaultNote, window: float) -> list[FaultNote]:
-    """The notes with a new one. The same code again is the same fault while its drain waits, and
-    within ``window`` seconds: its time stays, so that a fault which waits does not count as a new
-    one at every look.
+def add_note(
+    notes: Sequence[FaultNote], new: FaultNote, window: float, *, in_service: bool
+) -> list[FaultNote]:
+    """The notes with a new one. The same code again is the same fault while its drain waits: its
+    time stays, so that a fault which waits does not count as a new one at every look. It is so
+    within ``window`` seconds as well, unless the node is ``in_service``: then somebody has ended
+    the drain for the earlier one.
     """
     for old in notes:
-        if old.code == new.code and (old.waits or abs(new.time - old.time) < window):
+        is_near = not in_service and abs(new.time - old.time) < window
+        if old.code == new.code and (old.waits or is_near):
             return [_merge(old, new) if note is old else note for note in notes]
     return [*notes, new]
 

@@ -24,6 +24,7 @@ from slurm_failover.breaker import (
     write_notes,
 )
 from slurm_failover.model import Scope
+from slurm_failover.node.respond import is_in_service
 from slurm_failover.slurm.client import NodeChange
 
 if TYPE_CHECKING:
@@ -83,7 +84,8 @@ class Gate:
             replace(note, time=min(note.time, new.time))
             for note in read_notes(self._node, facts.extra)
         ]
-        notes = add_note(before, replace(new, waits=True), self._site.window)
+        asking = replace(new, waits=True)
+        notes = add_note(before, asking, self._site.window, in_service=is_in_service(facts))
         own = next(note for note in notes if note.code == new.code and note.waits)
         noted = write_notes(facts.extra if extra is None else extra, notes, new.time)
         is_new = own not in before

@@ -121,14 +121,16 @@ def test_a_trip_is_over_when_it_says_so(found: list[FaultNote], site: BreakerSet
         assert trip not in later.trips
 
 
-@given(st.lists(notes, max_size=8), notes)
-def test_the_same_fault_again_changes_nothing(found: list[FaultNote], new: FaultNote) -> None:
+@given(st.lists(notes, max_size=8), notes, st.booleans())
+def test_the_same_fault_again_changes_nothing(
+    found: list[FaultNote], new: FaultNote, in_service: bool
+) -> None:
     noted: list[FaultNote] = []
     for note in sorted(found, key=lambda note: note.time):
-        noted = add_note(noted, note, 1800)
+        noted = add_note(noted, note, 1800, in_service=in_service)
     asking = replace(new, time=NOW + 1, waits=True)
-    once = add_note(noted, asking, 1800)
-    assert add_note(once, asking, 1800) == once
+    once = add_note(noted, asking, 1800, in_service=in_service)
+    assert add_note(once, asking, 1800, in_service=in_service) == once
 
 
 @given(st.lists(notes, max_size=20, unique_by=lambda note: (note.node, note.code)), sites)

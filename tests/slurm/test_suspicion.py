@@ -36,8 +36,8 @@ def test_a_job_with_idle_gpus_and_a_quiet_log_is_reported_and_runs_on(cluster: C
     job = story.start(nodes=2)
     wait_suspected(story, job)
     host = story.nodes(job)[0]
-    log = cluster.read(host, HOOK_LOG)
-    assert f"job {job} is suspected to hang" in log
+    said = f"job {job} is suspected to hang"
+    cluster.wait(lambda: said in cluster.read(host, HOOK_LOG), 60, "a word of its batch host's")
     assert "RUNNING" in cluster.job_state(job)
     assert story.drained() == []
     busy(cluster, 90, story.nodes(job)[1])

@@ -198,13 +198,24 @@ def test_notes_and_evidence_stand_beside_each_other() -> None:
 
 def test_a_fault_that_waits_keeps_its_time_however_often_it_is_seen() -> None:
     waiting = replace(fault(1, ago=7000), waits=True)
-    [note] = add_note([waiting], replace(fault(1, ago=0, job=9), waits=True), SITE.window)
+    [note] = add_note(
+        [waiting], replace(fault(1, ago=0, job=9), waits=True), SITE.window, in_service=True
+    )
     assert (note.time, note.attempts, note.waits) == (waiting.time, ((9, 1),), True)
 
 
 def test_the_same_code_is_another_fault_when_the_window_has_passed() -> None:
     old = fault(1, ago=7000)
-    assert len(add_note([old], fault(1, ago=0), SITE.window)) == 2
+    assert len(add_note([old], fault(1, ago=0), SITE.window, in_service=False)) == 2
+
+
+@pytest.mark.parametrize(("in_service", "faults"), [(False, 1), (True, 2)])
+def test_the_same_code_is_another_fault_where_the_node_was_returned_in_between(
+    in_service: bool, faults: int
+) -> None:
+    drained = fault(1, ago=60)
+    again = add_note([drained], fault(1, ago=0), SITE.window, in_service=in_service)
+    assert len(again) == faults
 
 
 def test_a_note_that_waits_is_not_forgotten_and_a_drain_ends_the_waiting() -> None:
