@@ -51,8 +51,9 @@ class FakeSlurm:
     def jobs(self, job_ids: Collection[str] = ()) -> list[JobFacts]:
         """See the protocol."""
         self.calls.append("jobs")
-        chosen = [self._jobs[key] for key in job_ids or self._jobs if key in self._jobs]
-        return [job.facts(self.clock) for job in chosen]
+        found = [job.facts(self.clock) for job in self._jobs.values()]
+        chosen = [job for job in found if {job.label, job.label.split("_")[0]} & set(job_ids)]
+        return chosen if job_ids else found
 
     def jobs_on(self, node: str) -> list[JobFacts]:
         """See the protocol."""

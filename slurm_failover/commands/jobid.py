@@ -46,6 +46,12 @@ JOB_ID = _JobId()
 """The type of an argument that names a job."""
 
 
+def by_task(label: str) -> tuple[int, int]:
+    """The place of a job in a list: by its number, and by its task where it is an array's."""
+    job, _, task = label.partition("_")
+    return int(job), int(task or -1)
+
+
 def forgotten(*jobs: str) -> NoSuchJob:
     """The error of jobs that Slurm does not know, with where older ones are found."""
     return NoSuchJob(

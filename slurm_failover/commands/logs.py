@@ -14,7 +14,7 @@ from typing import BinaryIO
 import click
 
 from slurm_failover import joblog
-from slurm_failover.commands.jobid import JOB_ID, forgotten
+from slurm_failover.commands.jobid import JOB_ID, by_task, forgotten
 from slurm_failover.errors import NoSuchJob, RecordError, SourceUnreadable
 from slurm_failover.model import JobFacts
 from slurm_failover.record import Attempt, Record, read_record
@@ -24,6 +24,8 @@ from slurm_failover.slurm.connect import connect
 
 _LONGEST_LINE = 1 << 20
 """Bytes; a longer one comes in parts, since nothing keeps a job from writing one without an end."""
+_MOST_TASKS = 10
+"""Of an array are named."""
 _PAUSE = 0.3
 _ASK_EVERY = 5.0
 """Seconds between two questions to Slurm whether a followed job still runs or waits."""
@@ -55,9 +57,18 @@ def command(settings: Settings, job: str, attempt: int | None, follow: bool) -> 
 
 
 def _find(slurm: Slurm, job: str) -> JobFacts:
-    """Raises NoSuchJob with where else to look."""
+    """Raises NoSuchJob with where else to look, and BadParameter for an array with its tasks."""
+    asked = slurm.jobs([job])
+    found = [facts for facts in asked if not facts.is_led]
+    tasks = sorted((facts.label for facts in found if "_" in facts.label), key=by_task)
+    if len(found) > 1 and tasks:
+        some = f"{', '.join(tasks[:_MOST_TASKS])}{', …' * (len(tasks) > _MOST_TASKS)}"
+        raise click.BadParameter(
+            f"job {job} is an array, and each task has its own log: {some}; "
+            f"for one of them: slurm-failover logs {tasks[0]}"
+        )
     try:
-        return slurm.job(job)
+        return found[0] if found else slurm.job(asked[0].label if asked else job)
     except NoSuchJob as error:
         raise forgotten(job) from error
 

@@ -68,9 +68,9 @@ def _show(settings: Settings, jobs: tuple[str, ...], as_json: bool) -> None:
 
 
 def _find(slurm: Slurm, wanted: tuple[str, ...]) -> list[JobFacts]:
-    """The wanted jobs that Slurm knows, or all flagged ones."""
-    jobs = slurm.jobs(wanted)
-    return jobs if wanted else [job for job in jobs if is_flagged(job)]
+    """The wanted jobs that Slurm knows, or all flagged ones; each once."""
+    jobs = {job.job_id: job for job in slurm.jobs(wanted)}
+    return [job for job in jobs.values() if wanted or is_flagged(job)]
 
 
 def _is_held_by_slurm(slurm: Slurm, job: JobFacts) -> bool:

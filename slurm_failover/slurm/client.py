@@ -57,7 +57,8 @@ class Slurm(Protocol):
     def jobs(self, job_ids: Collection[str] = ()) -> list[JobFacts]:
         """The given jobs, or all that Slurm remembers, in one request. Unknown ids are left out.
 
-        Which GPUs they hold may be left out as well.
+        As with squeue, an array's id stands for all its tasks, and that of a heterogeneous job's
+        leader for all its components. Which GPUs they hold may be left out as well.
         """
         ...
 

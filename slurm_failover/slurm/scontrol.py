@@ -50,8 +50,10 @@ class Scontrol:
 
     def job(self, job_id: str) -> JobFacts:
         """See the protocol."""
+        # Asked for one task, Slurm may answer with others of its array as well (seen on 24.11.5).
         for job in self._show_job(job_id):
-            return job
+            if job_id in (str(job.job_id), job.label):
+                return job
         raise NoSuchJob(f"Slurm does not know job {job_id}")
 
     def jobs(self, job_ids: Collection[str] = ()) -> list[JobFacts]:
@@ -170,16 +172,19 @@ class Scontrol:
             self._try("scontrol", how, "Incomplete", label)
 
     def _show_known(self, job_id: str) -> list[JobFacts]:
-        """The job, with the other components of a heterogeneous one; none where it is unknown."""
+        """The job, with all tasks of an array and all components of a heterogeneous job; none where
+        it is unknown.
+        """
         try:
-            return self._show_job(job_id)
+            found = self._show_job(job_id)
         except NoSuchJob:
             return []
+        names = [(str(job.job_id), job.label, job.label.partition("_")[0]) for job in found]
+        return [job for job, known in zip(found, names, strict=True) if job_id in known]
 
     def _show_job(self, job_id: str) -> list[JobFacts]:
         found = self._read("jobs", "scontrol", "--local", "show", "job", job_id, JSON)
-        # Asked for one task, Slurm may answer with others of its array as well (seen on 24.11.5).
-        return [job for job in map(read_job, found) if job_id in (str(job.job_id), job.label)]
+        return [read_job(job) for job in found]
 
     def _read(self, what: str, program: str, *arguments: str) -> list[Any]:
         """The list named ``what`` in an answer; none of it is an empty one."""

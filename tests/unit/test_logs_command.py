@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -23,9 +24,25 @@ class OneJob:
     def job(self, _: str) -> JobFacts:
         return JobFacts(7, "7", states=frozenset({"FAILED"}), stdout=str(self.path))
 
+    def jobs(self, _: object) -> list[JobFacts]:
+        return [self.job("7")]
 
-def show(monkeypatch: pytest.MonkeyPatch, path: Path, *options: str) -> Result:
-    monkeypatch.setattr(logs, "connect", lambda *_: OneJob(path))
+
+class OneArray(OneJob):
+    """Slurm with array 7, of whose ``tasks`` the last one bears the array's own id."""
+
+    def __init__(self, path: Path, tasks: int) -> None:
+        super().__init__(path)
+        self.tasks = [replace(self.job("7"), job_id=8 + n, label=f"7_{n}") for n in range(tasks)]
+
+    def jobs(self, _: object) -> list[JobFacts]:
+        return [*self.tasks[1:], replace(self.tasks[0], job_id=7)]
+
+
+def show(
+    monkeypatch: pytest.MonkeyPatch, path: Path, *options: str, slurm: OneJob | None = None
+) -> Result:
+    monkeypatch.setattr(logs, "connect", lambda *_: slurm or OneJob(path))
     monkeypatch.setattr(logs, "_ASK_EVERY", 0.0)
     return CliRunner().invoke(logs.command, ["7", *options], obj=Settings())
 
@@ -65,3 +82,27 @@ def test_root_follows_no_link_in_place_of_a_log(
     done = show(monkeypatch, link)
     assert "secret\n" not in done.output
     assert isinstance(done.exception, SourceUnreadable)
+
+
+def test_an_array_is_asked_which_of_its_tasks_is_meant(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    log = tmp_path / "log"
+    log.write_text("words\n")
+    done = show(monkeypatch, log, slurm=OneArray(log, 3))
+    assert done.exit_code == 2
+    assert "job 7 is an array, and each task has its own log: 7_0, 7_1, 7_2; " in done.output
+    assert "slurm-failover logs 7_0" in done.output
+    assert "words" not in done.output
+    many = show(monkeypatch, log, slurm=OneArray(log, 30)).output
+    assert "7_9, …; for" in many
+    assert "7_10" not in many
+
+
+def test_an_array_of_one_task_needs_no_question(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    log = tmp_path / "log"
+    log.write_text("words\n")
+    done = show(monkeypatch, log, slurm=OneArray(log, 1))
+    assert (done.exit_code, done.stdout.endswith("words\n")) == (0, True)

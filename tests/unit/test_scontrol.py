@@ -85,6 +85,20 @@ def test_of_several_tasks_in_an_answer_only_the_one_that_was_asked_for_counts(
         stand_in.client().job("7_5")
 
 
+def test_an_arrays_id_stands_for_all_its_tasks_where_jobs_are_asked_for(
+    stand_in: StandIn,
+) -> None:
+    tasks = [
+        {"job_id": job, "array_job_id": 7, "array_task_id": {"set": True, "number": task}}
+        for job, task in ((8, 0), (9, 1), (7, 2))
+    ]
+    stand_in.answer_json({"jobs": tasks})
+    client = stand_in.client()
+    assert [job.label for job in client.jobs(["7"])] == ["7_0", "7_1", "7_2"]
+    assert [job.label for job in client.jobs(["8"])] == ["7_0"]
+    assert [job.label for job in client.jobs(["7_1"])] == ["7_1"]
+
+
 def test_many_jobs_are_one_question(stand_in: StandIn) -> None:
     stand_in.answer_json({"jobs": [{"job_id": 7}, {"job_id": 9}]})
     assert [job.job_id for job in stand_in.client().jobs(["7", "8_1", "9", "10"])] == [7, 9]

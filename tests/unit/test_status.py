@@ -101,6 +101,16 @@ def test_an_unknown_job_is_an_error_that_names_where_to_look(terminal: Terminal)
     assert "sacct" in done.output
 
 
+def test_an_arrays_id_shows_all_its_tasks_once(terminal: Terminal) -> None:
+    tasks = [terminal.slurm.submit("failover", array=100) for _ in range(3)]
+    terminal.slurm.submit("failover")
+    for words in (["100"], ["100", tasks[1]]):
+        told = json.loads(terminal.type("status", "--json", *words).output)
+        assert [job["label"] for job in told] == tasks == ["100_0", "100_1", "100_2"]
+    shown = terminal.type("status", "100").output
+    assert all(task in shown for task in tasks)
+
+
 def test_known_jobs_are_shown_beside_an_unknown_one(terminal: Terminal) -> None:
     label = terminal.start("failover")
     done = terminal.type("status", label, "4711")
