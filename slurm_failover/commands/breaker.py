@@ -22,7 +22,7 @@ from slurm_failover.settings.tables import Settings
 from slurm_failover.slurm.client import NodeChange, Slurm
 from slurm_failover.slurm.connect import connect
 
-COLUMNS = ("NODE", "SINCE", "FAULT", "JOBS", "DRAIN")
+COLUMNS = ("NODE", "SINCE", "JOBS", "DRAIN", "FAULT")
 
 
 @click.group("breaker")
@@ -50,9 +50,9 @@ def status(settings: Settings, as_json: bool) -> None:
             (
                 note.node,
                 clock(note.time),
-                note.because or note.code,
                 ",".join(str(job) for job, _ in note.attempts) or "-",
                 "waits" if note.waits else "-",
+                note.because or note.code,
             )
             for note in breaker.notes
         ]
