@@ -10,7 +10,8 @@ from click.shell_completion import CompletionItem
 
 from slurm_failover.errors import NoSuchJob
 
-_JOB_ID = re.compile(r"[1-9]\d*(?:_\d+)?", re.ASCII)
+_JOB_ID = re.compile(r"([1-9]\d*(?:_\d+)?)(?:\+\d+)?", re.ASCII)
+"""With the component of a heterogeneous job, as squeue prints it."""
 
 
 if TYPE_CHECKING:
@@ -31,15 +32,18 @@ class _JobId(_Text):
         return complete_jobs(ctx, param, incomplete)
 
     def convert(self, value: str, param: click.Parameter | None, ctx: click.Context | None) -> str:
-        """The id as it was written. Fails with what to write instead."""
-        if _JOB_ID.fullmatch(value) is None:
+        """The id as it was written, of a heterogeneous job's component its leader's. Fails with
+        what to write instead.
+        """
+        found = _JOB_ID.fullmatch(value)
+        if found is None:
             self.fail(
                 f"{value!r} is no job: write its number, as 4711, or 4711_2 for one task of an "
                 "array; 'squeue --me' and 'slurm-failover status' show them",
                 param,
                 ctx,
             )
-        return value
+        return found[1]
 
 
 JOB_ID = _JobId()

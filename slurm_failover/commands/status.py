@@ -8,11 +8,11 @@ import time
 import click
 
 from slurm_failover.commands.banner import end_with, show_banner
-from slurm_failover.commands.jobid import JOB_ID, forgotten
+from slurm_failover.commands.jobid import JOB_ID, by_task, forgotten
 from slurm_failover.commands.watch import repeat, watch_option
 from slurm_failover.errors import NoSuchJob
 from slurm_failover.model import JobFacts
-from slurm_failover.render import print_json, print_table
+from slurm_failover.render import NOTHING, print_json, print_table
 from slurm_failover.settings.limits import read_limits
 from slurm_failover.settings.tables import Settings
 from slurm_failover.slurm.client import Slurm
@@ -68,9 +68,13 @@ def _show(settings: Settings, jobs: tuple[str, ...], as_json: bool) -> None:
 
 
 def _find(slurm: Slurm, wanted: tuple[str, ...]) -> list[JobFacts]:
-    """The wanted jobs that Slurm knows, or all flagged ones; each once."""
+    """The wanted jobs that Slurm knows, or all flagged ones; each once, in the order of tasks."""
     jobs = {job.job_id: job for job in slurm.jobs(wanted)}
-    return [job for job in jobs.values() if wanted or is_flagged(job)]
+    leaders = {job.label for job in jobs.values() if job.is_led and job.components[0] not in jobs}
+    jobs |= {job.job_id: job for job in (slurm.jobs(leaders) if leaders else ())}
+    flagged = {job.label for job in jobs.values() if is_flagged(job)}
+    found = [job for job in jobs.values() if wanted or job.label in flagged]
+    return sorted(found, key=lambda job: (*by_task(job.label), job.job_id))
 
 
 def _is_held_by_slurm(slurm: Slurm, job: JobFacts) -> bool:
@@ -97,7 +101,7 @@ def _row(view: JobView) -> tuple[str, ...]:
         f"{view.retries}/{view.max_retries}" if view.state else "off",
         _fold(view.nodes),
         _fold(view.excluded_nodes),
-        view.because or view.cause,
+        view.because or view.cause or NOTHING,
     )
 
 
@@ -119,10 +123,10 @@ def _print_history(view: JobView) -> None:
 
 
 def _clock(seconds: float) -> str:
-    return time.strftime("%Y-%m-%dT%H:%M:%S", time.localtime(seconds)) if seconds else "-"
+    return time.strftime("%Y-%m-%dT%H:%M:%S", time.localtime(seconds)) if seconds else NOTHING
 
 
 def _fold(names: tuple[str, ...]) -> str:
     from slurm_failover.lifecycle import merge_nodes
 
-    return merge_nodes(*names) or "-"
+    return merge_nodes(*names) or NOTHING

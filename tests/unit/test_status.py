@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Collection
 from pathlib import Path
 
 import pytest
@@ -13,7 +14,7 @@ from fake_slurmctld import FakeSlurm
 from slurm_failover.cli import main
 from slurm_failover.commands import nodes, reconcile, status
 from slurm_failover.controller import work
-from slurm_failover.model import Limits
+from slurm_failover.model import JobFacts, Limits
 
 
 class Terminal:
@@ -46,6 +47,17 @@ class Terminal:
         self.slurm.schedule()
         self.house.start_hook(label)
         return label
+
+
+def know(terminal: Terminal, monkeypatch: pytest.MonkeyPatch, *jobs: JobFacts) -> None:
+    """Let Slurm know these jobs alone; a heterogeneous job's leader brings its components."""
+
+    def answer(names: Collection[str] = ()) -> list[JobFacts]:
+        return [
+            job for job in jobs if not names or {str(job.job_id), job.label}.intersection(names)
+        ]
+
+    monkeypatch.setattr(terminal.slurm, "jobs", answer)
 
 
 @pytest.fixture
@@ -121,13 +133,47 @@ def test_known_jobs_are_shown_beside_an_unknown_one(terminal: Terminal) -> None:
 
 
 @pytest.mark.parametrize("command", ["status", "logs"])
-@pytest.mark.parametrize("word", ["abc", "-", "4711.0", "0", "1,2"])
+@pytest.mark.parametrize("word", ["abc", "-", "4711.0", "0", "1,2", "12+", "+1"])
 def test_what_is_no_job_is_refused_with_what_to_write(
     terminal: Terminal, command: str, word: str
 ) -> None:
     done = terminal.type(command, word)
     assert done.exit_code == 2
     assert f"'{word}' is no job: write its number, as 4711" in done.output
+
+
+def test_a_component_of_a_heterogeneous_job_stands_for_its_leader(terminal: Terminal) -> None:
+    label = terminal.start("failover")
+    told = json.loads(terminal.type("status", "--json", f"{label}+1", f"{label}+0").output)
+    assert [job["label"] for job in told] == [label]
+
+
+def test_a_later_components_own_id_stands_for_its_leader(
+    terminal: Terminal, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    parts = [
+        JobFacts(12, "12", comment="failover", nodes="n1", components=(12, 13)),
+        JobFacts(13, "12", nodes="n2", components=(12, 13)),
+    ]
+    know(terminal, monkeypatch, *parts)
+    for words in (["13"], ["12"], []):
+        told = json.loads(terminal.type("status", "--json", *words).output)
+        assert [(job["job_id"], job["nodes"]) for job in told] == [(12, ["n1", "n2"])]
+
+
+def test_jobs_are_sorted_by_their_numbers_and_their_tasks(
+    terminal: Terminal, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    labels = {11: "11_10", 16: "11_2", 14: "14", 9: "9", 17: "11_0"}
+    jobs = [JobFacts(key, label, comment="failover") for key, label in labels.items()]
+    know(terminal, monkeypatch, *jobs)
+    told = json.loads(terminal.type("status", "--json").output)
+    assert [job["label"] for job in told] == ["9", "11_0", "11_2", "11_10", "14"]
+
+
+def test_a_job_without_a_cause_has_a_dash_for_it(terminal: Terminal) -> None:
+    terminal.start("failover")
+    assert terminal.type("status").output.splitlines()[1].split()[-2:] == ["-", "-"]
 
 
 def test_a_pipe_gets_whole_lines_unless_columns_gives_a_width(
