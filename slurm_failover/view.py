@@ -21,13 +21,20 @@ from slurm_failover.suspicion import suspect
 from slurm_failover.waiting import explain_expedited, explain_wait
 
 OURS = "slurm-failover: "
+RUNNING = "running"
+"""What has become of an attempt that has not ended."""
 _HELD_STATES = (State.INTERNALERROR, State.MAXRETRIESEXCEEDED, State.IMAGEPULLBACKOFF)
 _FLAGS = ("COMPLETING", "CONFIGURING", "SPECIAL_EXIT", "REQUEUE_HOLD", "REQUEUED", "STOPPED")
 
 
 @dataclass(frozen=True, slots=True)
 class JobView:
-    """One job as ``status`` shows it. ``state`` None says that failover is off for the job."""
+    """One job as ``status`` shows it. ``state`` None says that failover is off for the job.
+
+    ``latest`` is the attempt that runs or ran last, where it is not in the history.
+    ``can_be_released`` says that its owner can start it again: we hold it, and nothing is left to
+    be done with it.
+    """
 
     job_id: int
     label: str
@@ -43,6 +50,8 @@ class JobView:
     cause: str
     because: str
     history: tuple[Attempt, ...]
+    latest: Attempt | None = None
+    can_be_released: bool = False
 
     def as_json(self) -> dict[str, Any]:
         """The view as a JSON object."""
@@ -150,6 +159,8 @@ def view_job(
         cause="" if state is State.ARMED else shown.cause,
         because=problem or (shown.because if state is shown.state else ""),
         history=shown.history,
+        latest=_latest_attempt(job, shown),
+        can_be_released=state in _HELD_STATES and _waits_for_its_owner(job, shown),
     )
 
 
@@ -219,6 +230,23 @@ def _state_of(job: JobFacts, record: Record | None) -> State | None:
     if record.state in _HELD_STATES and not (job.held or under_way):
         return State.ARMED
     return record.state
+
+
+def _waits_for_its_owner(job: JobFacts, record: Record) -> bool:
+    """An administrator's hold is no owner's to release."""
+    ours = job.held and job.reason != "JobHeldAdmin" and record.step is Step.NONE
+    return job.has("PENDING") and ours
+
+
+def _latest_attempt(job: JobFacts, record: Record) -> Attempt | None:
+    """The attempt that runs or ran last, where no end by a failure put it into the history."""
+    attempt = record.attempt
+    if not attempt.start or any(old.start == attempt.start for old in record.history):
+        return None
+    if job.runs_since(attempt.start):
+        return replace(attempt, outcome=RUNNING)
+    may_go_on = job.has("PENDING", "RUNNING", "SUSPENDED")
+    return attempt if may_go_on else replace(attempt, end=attempt.end or job.end)
 
 
 def _slurm_state(job: JobFacts) -> str:

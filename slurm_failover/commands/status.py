@@ -11,6 +11,7 @@ from slurm_failover.commands.banner import end_with, show_banner
 from slurm_failover.commands.jobid import JOB_ID, by_task, forgotten
 from slurm_failover.commands.watch import repeat, watch_option
 from slurm_failover.errors import NoSuchJob
+from slurm_failover.history import KINDS
 from slurm_failover.model import JobFacts
 from slurm_failover.render import NOTHING, print_json, print_table
 from slurm_failover.settings.limits import read_limits
@@ -27,6 +28,8 @@ from slurm_failover.view import (
 )
 
 COLUMNS = ("JOBID", "USER", "NAME", "STATE", "RETRIES", "NODES", "EXCLUDED", "CAUSE")
+_OUTCOMES: dict[str, str] = {action.value: kind.value for action, kind in KINDS.items()}
+"""What became of an attempt, in the words of ``history``."""
 
 
 @click.command("status")
@@ -62,8 +65,8 @@ def _show(settings: Settings, jobs: tuple[str, ...], as_json: bool) -> None:
     if missing:
         sys.stdout.flush()
         raise forgotten(*missing)
-    if not as_json and len(jobs) == 1 and len(views) == 1 and (views[0].state or views[0].history):
-        _print_history(views[0])
+    if not as_json and len(jobs) == 1 and len(views) == 1:
+        _print_more(views[0])
     end_with(breaker)
 
 
@@ -105,17 +108,24 @@ def _row(view: JobView) -> tuple[str, ...]:
     )
 
 
-def _print_history(view: JobView) -> None:
+def _print_more(view: JobView) -> None:
+    """What there is to say of one job alone: its owner's way out, and its attempts."""
+    if view.can_be_released:
+        release, cancel = f"scontrol release {view.label}", f"scancel {view.label}"
+        click.echo(f"\nHeld. Start it again: {release} - end it: {cancel}")
+    if not (view.state or view.history):
+        return
+    attempts = [*view.history, *filter(None, [view.latest])]
     rows = [
         (
             str(attempt.number),
             _clock(attempt.start),
             _clock(attempt.end),
-            attempt.nodes,
-            attempt.outcome,
-            attempt.because,
+            attempt.nodes or NOTHING,
+            _OUTCOMES.get(attempt.outcome, attempt.outcome) or NOTHING,
+            attempt.because or NOTHING,
         )
-        for attempt in view.history
+        for attempt in attempts
     ]
     click.echo()
     columns = ("ATTEMPT", "START", "END", "NODES", "OUTCOME", "BECAUSE")

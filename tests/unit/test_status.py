@@ -42,6 +42,16 @@ class Terminal:
         self.house.start_hook(label)
         return label
 
+    def deny(self) -> str:
+        label = self.start("failover")
+        job = self.slurm.peek(label)
+        self.slurm.finish(label, code=3)
+        self.house.end_hook(label, job.start, "n1")
+        self.slurm.end_epilog(label, "n1")
+        self.slurm.end_hook(label)
+        self.house.decide()
+        return label
+
     def start(self, comment: str) -> str:
         label = self.slurm.submit(comment)
         self.slurm.schedule()
@@ -99,6 +109,36 @@ def test_status_of_one_job_shows_its_history(terminal: Terminal) -> None:
     assert "OUTCOME" in shown
     assert "failover" in shown
     assert "1/3" in shown
+
+
+def test_status_of_one_job_shows_the_attempt_that_runs_and_the_words_of_history(
+    terminal: Terminal,
+) -> None:
+    label = terminal.fail_over()
+    first, second = terminal.type("status", label).output.splitlines()[-2:]
+    assert first.split()[3:5] == ["n1", "failover"]
+    assert second.split()[0] == "2"
+    assert second.split()[2:] == ["-", "n2", "running", "-"]
+    terminal.slurm.finish(label)
+    ended = terminal.type("status", label).output.splitlines()[-1].split()
+    assert (ended[3:], ended[2] != "-") == (["n2", "-", "-"], True)
+
+
+def test_status_of_a_held_job_says_what_its_owner_can_do(terminal: Terminal) -> None:
+    label = terminal.deny()
+    shown = terminal.type("status", label).output
+    assert f"\nHeld. Start it again: scontrol release {label} - end it: scancel {label}\n" in shown
+    assert " denied " in shown.splitlines()[-1]
+    told = json.loads(terminal.type("status", "--json", label).output)[0]
+    assert [past["outcome"] for past in told["history"]] == ["deny"]
+    terminal.slurm.release(label)
+    assert "Held." not in terminal.type("status", label).output
+
+
+def test_an_administrators_hold_is_no_owners_to_release(terminal: Terminal) -> None:
+    label = terminal.deny()
+    terminal.slurm.hold_as_admin(label)
+    assert "Held." not in terminal.type("status", label).output
 
 
 def test_an_unflagged_job_that_is_asked_for_is_off(terminal: Terminal) -> None:
@@ -251,13 +291,7 @@ def test_a_job_that_slurms_own_requeue_holds_is_explained(terminal: Terminal) ->
 
 
 def test_a_hold_of_ours_is_never_taken_for_slurms(terminal: Terminal) -> None:
-    label = terminal.start("failover")
-    job = terminal.slurm.peek(label)
+    label = terminal.deny()
     terminal.slurm.expedited.add(label)
-    terminal.slurm.finish(label, code=3)
-    terminal.house.end_hook(label, job.start, "n1")
-    terminal.slurm.end_epilog(label, "n1")
-    terminal.slurm.end_hook(label)
-    terminal.house.decide()
     view = json.loads(terminal.type("status", "--json", label).output)[0]
     assert (view["state"], "exit code 3" in view["because"]) == ("internalerror", True)
