@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -126,8 +126,19 @@ def join_components(jobs: Sequence[JobFacts]) -> list[JobFacts]:
     return joined
 
 
+def asks_too_late(job: JobFacts, jobs: Iterable[JobFacts]) -> bool:
+    """Whether a later component of a heterogeneous job asks for failover, and not its leader."""
+    led = (other for other in jobs if other.is_led and other.label == job.label)
+    return read_opt_in(job.comment) is None and any(read_opt_in(one.comment) for one in led)
+
+
 def view_job(
-    job: JobFacts, limits: Limits, nodes: Sequence[NodeFacts] = (), *, expedited: bool = False
+    job: JobFacts,
+    limits: Limits,
+    nodes: Sequence[NodeFacts] = (),
+    *,
+    expedited: bool = False,
+    asked_too_late: bool = False,
 ) -> JobView:
     """What to show of a job. ``nodes`` are those of the cluster, for a job that waits for some;
     ``expedited`` says that Slurm itself requeued and held it.
@@ -136,6 +147,8 @@ def view_job(
     problem = explain_expedited(job) if expedited else problem
     if record is None and not problem:
         record, problem = _before_first_run(job, limits)
+    if record is None and asked_too_late:
+        problem = problem or "ask in the first component of a heterogeneous job"
     if nodes and waits_for_nodes(job):
         problem = problem or explain_wait(job, nodes)
     since = suspect(job, nodes)

@@ -20,6 +20,7 @@ from slurm_failover.slurm.client import Slurm
 from slurm_failover.slurm.connect import connect_for_many
 from slurm_failover.view import (
     JobView,
+    asks_too_late,
     is_flagged,
     join_components,
     may_be_expedited,
@@ -53,7 +54,16 @@ def _show(settings: Settings, jobs: tuple[str, ...], as_json: bool) -> None:
     found, missing = join_components(known), _missing(jobs, known)
     nodes = slurm.nodes()
     breaker = show_banner(settings, nodes, aside=as_json)
-    views = [view_job(job, limits, nodes, expedited=_is_held_by_slurm(slurm, job)) for job in found]
+    views = [
+        view_job(
+            job,
+            limits,
+            nodes,
+            expedited=_is_held_by_slurm(slurm, job),
+            asked_too_late=asks_too_late(job, known),
+        )
+        for job in found
+    ]
     if settings.failover.mode == "observe":
         views = [
             view_foreseen(view, job, nodes, limits) for view, job in zip(views, found, strict=True)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Collection
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -199,6 +200,23 @@ def test_a_later_components_own_id_stands_for_its_leader(
     for words in (["13"], ["12"], []):
         told = json.loads(terminal.type("status", "--json", *words).output)
         assert [(job["job_id"], job["nodes"]) for job in told] == [(12, ["n1", "n2"])]
+
+
+def test_a_flag_in_a_later_component_is_told_where_it_belongs(
+    terminal: Terminal, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    parts = [
+        JobFacts(12, "12", comment="words", components=(12, 13)),
+        JobFacts(13, "12", comment="failover", components=(12, 13)),
+    ]
+    know(terminal, monkeypatch, *parts)
+    why = "ask in the first component of a heterogeneous job"
+    for words in ([], ["12"], ["13"]):
+        told = json.loads(terminal.type("status", "--json", *words).output)
+        assert [(job["job_id"], job["state"], job["because"]) for job in told] == [(12, None, why)]
+    know(terminal, monkeypatch, replace(parts[0], comment="failover", batch=True), parts[1])
+    told = json.loads(terminal.type("status", "--json").output)
+    assert [(job["state"], job["because"]) for job in told] == [("armed", None)]
 
 
 def test_jobs_are_sorted_by_their_numbers_and_their_tasks(
