@@ -15,14 +15,17 @@ OPEN = 3
 """The exit status of commands that have seen the circuit breaker open."""
 
 
-def show_banner(settings: Settings, nodes: Sequence[NodeFacts], *, aside: bool = False) -> Breaker:
+def show_banner(
+    settings: Settings, nodes: Sequence[NodeFacts], *, aside: bool = False, trips: bool = True
+) -> Breaker:
     """Print what everyone should know first, or to standard error where ``aside`` says that the
-    output is for programs. ``nodes`` are all of the cluster.
+    output is for programs. ``nodes`` are all of the cluster. Without ``trips`` nothing is said of
+    an open breaker, where it is about to be closed.
     """
     if settings.failover.mode == "observe":
         click.secho("OBSERVE MODE: nothing is drained, held or moved.", err=aside, bold=True)
     breaker = read_breaker(nodes, settings.breaker, time.time())
-    for trip in breaker.trips:
+    for trip in breaker.trips if trips else ():
         click.secho(describe_trip(trip), err=aside, bold=True, fg="red")
     return breaker
 

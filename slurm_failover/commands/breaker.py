@@ -99,7 +99,7 @@ def _say_word(settings: Settings, word: Word) -> Breaker:
     acting = replace(settings, failover=replace(settings.failover, mode="act"))
     slurm: Slurm = connect(acting, say_to_terminal)
     nodes = slurm.nodes()
-    breaker = show_banner(settings, nodes, aside=True)
+    breaker = show_banner(settings, nodes, aside=True, trips=word.state == OPEN)
     said = read_word(nodes)
     carrier = next((n for n in nodes if said is not None and n.name == said[1]), nodes[0])
     change = NodeChange(comment=write_word(carrier.comment, word))

@@ -263,6 +263,13 @@ def test_closing_says_which_nodes_drain_now(desk: Desk) -> None:
     assert "not drained yet: Xid 79" in desk.type("nodes").output
 
 
+def test_closing_says_nothing_of_an_open_breaker(desk: Desk) -> None:
+    desk.type("breaker", "open", "the", "cooling")
+    done = desk.type("breaker", "close")
+    assert "OPEN" not in done.output
+    assert "The circuit breaker is closed." in done.output
+
+
 def test_who_may_not_write_is_told_who_may(desk: Desk, monkeypatch: pytest.MonkeyPatch) -> None:
     def refuse(*_: object) -> None:
         raise SlurmError("slurm_update error: Invalid user id")
