@@ -133,7 +133,7 @@ DECISIONS: tuple[Row, ...] = (
         lambda case: bool(case.hardware) and case.record.retries >= case.limit,
         Action.EXCEED,
         State.MAXRETRIESEXCEEDED,
-        lambda case: f"all {case.limit} retries are used; last: {_tell(case.hardware)}",
+        lambda case: f"{_used_up(case)}; last: {_tell(case.hardware)}",
     ),
     Row(
         "a node reports a hardware fault, and the job asks for that node by name",
@@ -184,7 +184,7 @@ DECISIONS: tuple[Row, ...] = (
         lambda case: bool(case.hung) and case.record.retries >= case.limit,
         Action.EXCEED,
         State.MAXRETRIESEXCEEDED,
-        lambda case: f"all {case.limit} retries are used; last: {_tell(case.hung)}",
+        lambda case: f"{_used_up(case)}; last: {_tell(case.hung)}",
     ),
     Row(
         "the job was suspected to hang, and the site wants such jobs moved",
@@ -247,6 +247,12 @@ def describe_end(job: JobFacts, ending: Ending) -> str:
     if job.exit_signal:
         return f"the program was ended by signal {job.exit_signal}"
     return f"the program ended with exit code {job.exit_code}"
+
+
+def _used_up(case: Case) -> str:
+    """That no retry is left, as a clause."""
+    few = ("the job may have no retry", "its only retry is used")
+    return few[case.limit] if case.limit < len(few) else f"all {case.limit} retries are used"
 
 
 def _tell(entries: Sequence[Evidence]) -> str:

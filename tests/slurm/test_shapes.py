@@ -79,7 +79,7 @@ def test_an_owner_gains_no_retry_by_what_they_write_into_the_comment(story: Stor
     assert (story.show(job)["retries"], story.show(job)["max_retries"]) == (1, 1)
     fail_with_a_fault(story, job, second)
     view = story.wait_shown(job, "Pending - maxretriesexceeded")
-    assert view["because"].startswith(f"all 1 retries are used; last: {second}: Xid 79")
+    assert view["because"].startswith(f"its only retry is used; last: {second}: Xid 79")
     assert story.comment(job).startswith("failover=99 [slurm-failover: maxretriesexceeded, ")
     assert story.drained() == sorted((first, second))
 
@@ -247,7 +247,7 @@ def test_an_exceeded_limit_cancels_where_the_site_wants_an_end(story: Story) -> 
     [second] = story.wait_running(job, restarts=1)
     fail_with_a_fault(story, job, second)
     view = story.wait_shown(job, "Cancelled - maxretriesexceeded")
-    assert view["because"].startswith(f"all 1 retries are used; last: {second}: Xid 79")
+    assert view["because"].startswith(f"its only retry is used; last: {second}: Xid 79")
     assert story.drained() == sorted((first, second))
 
 

@@ -91,7 +91,15 @@ def test_a_site_that_lowers_its_limit_lowers_that_of_every_job() -> None:
 
 
 def test_an_owner_who_asked_for_fewer_gets_fewer() -> None:
-    assert verdict(HARDWARE, retries=1, max_retries=1).action is Action.EXCEED
+    found = verdict(HARDWARE, retries=1, max_retries=1)
+    assert found.action is Action.EXCEED
+    assert found.because == "its only retry is used; last: n1: a hardware fault"
+
+
+def test_a_job_that_may_have_no_retry_is_told_so() -> None:
+    found = verdict(HARDWARE, limits=Limits(0))
+    assert found.action is Action.EXCEED
+    assert found.because == "the job may have no retry; last: n1: a hardware fault"
 
 
 def test_all_faulty_nodes_are_named_and_counted_in_the_sentence() -> None:
