@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Iterator, Mapping
 
-from slurm_failover.record import Attempt, Record, tidy
+from slurm_failover.record import Attempt, Record, one_line
 
 _MARK = re.compile(rb"=== slurm-failover: attempt (\d{1,6}) of job \S+ started ")
 
@@ -36,6 +36,12 @@ def denial(label: str, record: Record, time: str, remains: str) -> str:
         f"attempt {record.attempt.number} of job {label} ended {time}: "
         f"{record.state.value}: {record.because}; the job is {remains}"
     )
+
+
+def is_closed(log: bytes, label: str, number: int) -> bool:
+    """Whether (the end of) a log tells that no other attempt follows this one."""
+    told = f"=== slurm-failover: attempt {number} of job {label} ended ".encode()
+    return any(line.startswith(told) for line in latest_part(log))
 
 
 def resolve(stdout: str, node: str) -> str:
@@ -83,4 +89,4 @@ def latest_part(log: bytes) -> list[bytes]:
 
 
 def _line(text: str) -> str:
-    return f"=== slurm-failover: {tidy(text, 600)} ==="
+    return f"=== slurm-failover: {one_line(text, 600)} ==="

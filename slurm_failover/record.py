@@ -131,9 +131,13 @@ def write_refusal(comment: str, why: str) -> str:
 
 
 def tidy(sentence: str, limit: int = SENTENCE_LIMIT) -> str:
-    """A sentence fit for a one-line field: no control characters or brackets, and bounded."""
-    plain = "".join(c if c.isprintable() else " " for c in sentence)
-    plain = plain.replace("[", "(").replace("]", ")").strip()
+    """A sentence fit for a mirror, which brackets end: on one line, without any, and bounded."""
+    return one_line(sentence.replace("[", "(").replace("]", ")"), limit)
+
+
+def one_line(sentence: str, limit: int) -> str:
+    """A sentence without control characters, bounded."""
+    plain = "".join(c if c.isprintable() else " " for c in sentence).strip()
     return plain if len(plain) <= limit else plain[: limit - 1].rstrip() + "…"
 
 

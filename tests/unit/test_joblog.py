@@ -15,7 +15,7 @@ MARK = joblog.separator("7", 2, "2026-01-01T00:00:00+0000", "n[2-3]", RECORD)
 
 def test_a_separator_names_attempt_time_nodes_and_cause() -> None:
     assert MARK == (
-        "=== slurm-failover: attempt 2 of job 7 started 2026-01-01T00:00:00+0000 on n(2-3); "
+        "=== slurm-failover: attempt 2 of job 7 started 2026-01-01T00:00:00+0000 on n[2-3]; "
         "attempt 1 ended: n1: Xid 79 on GPU 0000:3b:00 ==="
     )
     assert joblog.marked(MARK.encode() + b"\n") == 2
@@ -35,6 +35,13 @@ def test_a_denial_begins_no_attempt() -> None:
     line = joblog.denial("7", RECORD, "now", "held")
     assert joblog.marked(line.encode()) is None
     assert line.endswith("; the job is held ===")
+
+
+def test_only_the_latest_attempt_tells_that_no_other_follows() -> None:
+    line = joblog.denial("7", RECORD, "now", "held").encode()
+    assert joblog.is_closed(b"one\n" + line + b"\n", "7", 2)
+    assert not joblog.is_closed(line, "7", 3)
+    assert not joblog.is_closed(line + b"\n" + MARK.encode() + b"\ntwo\n", "7", 2)
 
 
 def test_a_log_is_parted_at_its_marks() -> None:
