@@ -15,6 +15,7 @@ from slurm_failover.detach import start_detached
 from slurm_failover.errors import NoSuchJob, SlurmError
 from slurm_failover.model import JobFacts
 from slurm_failover.node import stops
+from slurm_failover.node.stopping import stop_now
 from slurm_failover.node.stops import Stop
 from slurm_failover.settings.tables import CheckpointSettings, Settings
 from slurm_failover.slurm.client import Slurm
@@ -32,7 +33,7 @@ def stop_job(slurm: Slurm, job: JobFacts, site: CheckpointSettings, say: Say) ->
     """Requeue and hold a running job, after the grace that it asks for. Raises SlurmError."""
     wish = read_checkpoint(job.comment, site)
     if wish is None:
-        slurm.stop(job.label, job.start)
+        stop_now(slurm, job.label, job.start, say)
         say(f"job {job.label} is requeued and held")
         return
     stop = Stop(job.label, job.start, time.monotonic() + wish.grace)
@@ -68,7 +69,7 @@ def _await_end(slurm: Slurm, stop: Stop, say: Say) -> None:
     while _runs_on(slurm, stop):
         left = stop.until - time.monotonic()
         if left <= 0:
-            slurm.stop(stop.label, stop.start)
+            stop_now(slurm, stop.label, stop.start, say)
             say(f"job {stop.label} is requeued and held")
             return
         time.sleep(min(_PAUSE, left))

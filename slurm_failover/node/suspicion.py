@@ -24,6 +24,7 @@ from slurm_failover.model import Evidence, JobCause
 from slurm_failover.node.clock import clock_was_set
 from slurm_failover.node.remember import read_devices
 from slurm_failover.node.respond import is_ours_to_stop
+from slurm_failover.node.stopping import stop_now
 from slurm_failover.reporter import reporter
 from slurm_failover.settings.limits import read_limits
 from slurm_failover.slurm import connect as slurm_connect
@@ -200,7 +201,7 @@ class Suspicion:
         extra = write_evidence(facts.extra, self._node, [entry], self._now)
         slurm.update_node(self._node, NodeChange(extra=extra))
         try:
-            slurm.stop(job.label, job.start)
+            stop_now(slurm, job.label, job.start, self._say)
         except SlurmError as error:
             self._say(f"job {job.label} runs on: {error}")
 

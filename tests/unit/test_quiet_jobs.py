@@ -239,13 +239,14 @@ def test_a_disk_that_takes_nothing_is_said_and_is_no_bug_of_ours(tmp_path: Path)
 
 
 def test_where_the_site_says_so_the_job_is_stopped_with_a_word_to_the_controller(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, tellers: list[dict[str, str]]
 ) -> None:
     scene = Scene(tmp_path, monkeypatch, "requeue")
     label = scene.run()
     scene.look()
     scene.look()
     assert scene.slurm.job(label).held
+    assert [told["FAILOVER_STOPPED_JOB"] for told in tellers] == [label]
     node = scene.slurm.peek_node("n1")
     [entry] = read_evidence("n1", node.extra)
     assert (entry.cause, entry.requeued, node.reason) == (JobCause.HUNG, True, "")

@@ -56,11 +56,15 @@ def let_grace_pass(node: Node) -> None:
     files.write_whole(stop.path, f'["{stop.label}", {stop.start}, 0]')
 
 
-def test_a_job_has_its_signal_and_is_requeued_after_its_grace(node: Node) -> None:
+def test_a_job_has_its_signal_and_is_requeued_after_its_grace(
+    node: Node, tellers: list[dict[str, str]]
+) -> None:
     node.stop()
     assert node.signals == [("USR1", False)]
+    assert tellers == []
     let_grace_pass(node)
     node.wait_out()
+    assert [told["FAILOVER_STOPPED_JOB"] for told in tellers] == [node.label]
     assert node.slurm.job(node.label).held_by_requeue
     assert stops.left_stops() == []
 
