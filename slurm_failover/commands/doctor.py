@@ -10,7 +10,7 @@ import click
 
 from slurm_failover.cli import settings_problem
 from slurm_failover.doctor.finding import Finding, Level, error, exit_status
-from slurm_failover.doctor.host import look_around
+from slurm_failover.doctor.host import NoCommand, look_around
 from slurm_failover.doctor.rounds import examine
 from slurm_failover.errors import FailoverError
 from slurm_failover.render import print_json
@@ -82,6 +82,9 @@ def _examine(context: click.Context, roles: frozenset[Role], slow: _Slow) -> Ite
     slow.begin("Slurm's configuration")
     try:
         host = look_around(settings, roles, settings_problem(context))
+    except NoCommand as problem:
+        yield error("Slurm's commands", str(problem), "set [slurm] bin to its folder")
+        return
     except FailoverError as problem:
         yield error(
             "slurmctld", str(problem), "start slurmctld, or look from a host that reaches it"

@@ -44,13 +44,17 @@ class Host:
             return None
 
 
+class NoCommand(SlurmUnavailable):
+    """A command of Slurm's is not where the settings say; Slurm itself was not asked."""
+
+
 def ask(settings: Settings, program: str, *arguments: str) -> str:
-    """What a command of Slurm's prints. Raises SlurmUnavailable with its words."""
+    """What a command of Slurm's prints. Raises SlurmUnavailable with its words, and NoCommand."""
     argv = [f"{settings.slurm.bin}/{program}", *arguments]
     try:
         answer = run_bounded(argv, settings.slurm.patience)
     except OSError as error:
-        raise SlurmUnavailable(f"{argv[0]}: {error.strerror}") from error
+        raise NoCommand(f"{argv[0]} can not be run: {error.strerror}") from error
     if answer.status != 0:
         said = answer.errors.strip() or f"no answer within {settings.slurm.patience} s"
         raise SlurmUnavailable(f"{program} {' '.join(arguments)}: {said}")

@@ -461,6 +461,16 @@ def test_a_slurmctld_that_does_not_answer_is_the_one_error(monkeypatch: pytest.M
     assert done.output.startswith("error   slurmctld: scontrol show config: Unable to contact")
 
 
+def test_without_slurms_commands_the_remedy_is_the_setting_that_names_them(tmp_path: Path) -> None:
+    (tmp_path / "s.toml").write_text(f'[slurm]\nbin = "{tmp_path}"\n')
+    done = CliRunner().invoke(main, ["--settings", f"{tmp_path}/s.toml", "doctor"])
+    assert done.exit_code == 2
+    assert done.output == (
+        f"error   Slurm's commands: {tmp_path}/scontrol can not be run: No such file or directory\n"
+        "        -> set [slurm] bin to its folder\n"
+    )
+
+
 def test_a_broken_settings_file_is_a_line_and_not_the_end(
     monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
