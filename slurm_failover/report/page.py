@@ -104,9 +104,10 @@ def _head(style: str) -> Element:
 def _sums(summary: Summary) -> Element:
     restart = "–" if summary.typical is None else say_seconds(summary.typical)
     longest = "none" if summary.longest is None else f"longest {say_seconds(summary.longest)}"
+    faults, nodes, moves, jobs = summary.faults, summary.nodes, summary.failovers, summary.jobs
     cards = (
-        (str(summary.faults), "faults", f"on {summary.nodes} nodes"),
-        (str(summary.failovers), "failovers", f"of {summary.jobs} jobs"),
+        (str(faults), _noun("fault", faults), f"on {nodes} {_noun('node', nodes)}"),
+        (str(moves), _noun("failover", moves), f"of {jobs} {_noun('job', jobs)}"),
         (str(summary.denied), "denied", f"and {summary.exceeded} with all retries used"),
         (restart, "median restart", longest),
         (say_hours(summary.lost), "GPU hours lost", "at most"),
@@ -120,6 +121,10 @@ def _sums(summary: Summary) -> Element:
         _add(card, "dd", value, "number")
         _add(card, "dd", more)
     return section
+
+
+def _noun(one: str, count: int) -> str:
+    return one if count == 1 else f"{one}s"
 
 
 def _figure(chart: Chart, name: str) -> Element:

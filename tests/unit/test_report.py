@@ -206,6 +206,24 @@ def test_a_page_of_a_quiet_time_says_so() -> None:
     assert "Nothing happened in that time." in reader.words
 
 
+@pytest.mark.parametrize(
+    ("entries", "words"),
+    [
+        ([fault(), moved(1.0)], ("fault1on 1 node", "failover1of 1 job")),
+        (
+            [fault(), fault(node="n2"), moved(1.0), replace(moved(2.0), job="8")],
+            ("faults2on 2 nodes", "failovers2of 2 jobs"),
+        ),
+        ([], ("faults0on 0 nodes", "failovers0of 0 jobs")),
+    ],
+)
+def test_what_is_counted_is_named_as_one_or_as_many(
+    entries: list[Entry], words: tuple[str, ...]
+) -> None:
+    reader = Reader(make_report(Past([], entries), Span("now-30days"), NOW))
+    assert "".join((*words, "denied")) in reader.words
+
+
 def test_a_page_does_not_grow_without_end() -> None:
     reader = Reader(a_page(1200))
     assert "The latest 1000 of 2000" in reader.words
