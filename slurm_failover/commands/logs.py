@@ -16,11 +16,13 @@ import click
 from slurm_failover import joblog
 from slurm_failover.commands.jobid import JOB_ID, by_task, forgotten
 from slurm_failover.errors import NoSuchJob, RecordError, SourceUnreadable
-from slurm_failover.model import JobFacts
+from slurm_failover.model import JobFacts, Limits
 from slurm_failover.record import Attempt, Record, read_record
+from slurm_failover.settings.limits import read_limits
 from slurm_failover.settings.tables import Settings
 from slurm_failover.slurm.client import Slurm
 from slurm_failover.slurm.connect import connect
+from slurm_failover.view import view_job
 
 _LONGEST_LINE = 1 << 20
 """Bytes; a longer one comes in parts, since nothing keeps a job from writing one without an end."""
@@ -49,11 +51,15 @@ def command(settings: Settings, job: str, attempt: int | None, follow: bool) -> 
         raise click.BadParameter(f"job {job} has had {count} attempt{'s' * (count > 1)}")
     path = Path(joblog.resolve(facts.stdout, facts.batch_host or "%N"))
     first = joblog.first_attempt(_read(path), record.attempt.number)
-    lines = _read(path, slurm, job) if follow else _read(path)
-    shown = _show(joblog.part(lines, first), facts, record, attempt)
-    missing = [number for number in range(1, record.attempt.number + 1) if number not in shown]
-    if missing and attempt in (None, *missing):
-        _explain_missing(path, missing)
+    followed = _Followed(slurm, job, read_limits(settings)) if follow else None
+    shown = _show(joblog.part(_read(path, followed), first), facts, record, attempt)
+    latest = record.attempt.number
+    missing = [number for number in range(1, latest + 1) if number not in shown]
+    if attempt is not None:
+        missing = [number for number in missing if number == attempt]
+    _explain_truncated(path, [number for number in missing if number < latest])
+    if latest in missing:
+        _explain_empty(path, latest, runs=not follow and _runs(facts))
 
 
 def _find(slurm: Slurm, job: str) -> JobFacts:
@@ -97,19 +103,32 @@ def _heading(job: JobFacts, record: Record, number: int) -> str:
     return joblog.heading(job.label, known, clock)
 
 
-def _explain_missing(path: Path, missing: list[int]) -> None:
+def _explain_truncated(path: Path, missing: list[int]) -> None:
+    if not missing:
+        return
     numbers = ", ".join(map(str, missing))
-    which = f"attempt{'s' * (len(missing) > 1)} {numbers}"
-    sys.stdout.flush()
-    click.echo(
-        f"slurm-failover: {which}: not in {path}. A later attempt truncated it, since the job's "
-        "open mode is not append (sbatch --open-mode=append), or nothing was written",
-        err=True,
+    _remark(
+        f"attempt{'s' * (len(missing) > 1)} {numbers}: not in {path}. A later attempt truncated "
+        "it, since the job's open mode is not append (sbatch --open-mode=append), or nothing was "
+        "written"
     )
 
 
-def _read(path: Path, slurm: Slurm | None = None, job: str = "") -> Iterator[bytes]:
-    """The lines of a log; with ``slurm``, also those that come until the job has ended.
+def _explain_empty(path: Path, latest: int, *, runs: bool) -> None:
+    _remark(f"attempt {latest}: nothing {'written yet' if runs else 'was written'} to {path}")
+
+
+def _runs(job: JobFacts) -> bool:
+    return job.has("RUNNING", "SUSPENDED", "CONFIGURING", "COMPLETING")
+
+
+def _remark(sentence: str) -> None:
+    sys.stdout.flush()
+    click.echo(f"slurm-failover: {sentence}", err=True)
+
+
+def _read(path: Path, followed: _Followed | None = None) -> Iterator[bytes]:
+    """The lines of a log; of a ``followed`` job also those that come until it has ended.
 
     A log that was truncated or replaced meanwhile is read from its beginning. Raises
     SourceUnreadable.
@@ -117,9 +136,8 @@ def _read(path: Path, slurm: Slurm | None = None, job: str = "") -> Iterator[byt
     try:
         with _open(path) as log:
             yield from iter(partial(log.readline, _LONGEST_LINE), b"")
-            if slurm is None:
-                return
-            yield from _follow(log.fileno(), log.tell(), slurm, job)
+            if followed is not None:
+                yield from _follow(log.fileno(), log.tell(), followed)
     except OSError as error:
         raise SourceUnreadable(
             f"{path}: {error.strerror}; run this where the job's files are seen"
@@ -138,8 +156,44 @@ def _open(path: Path) -> BinaryIO:
     raise SourceUnreadable(f"{path} is no file: what the job writes there is not kept")
 
 
-def _follow(log: int, at: int, slurm: Slurm, job: str) -> Iterator[bytes]:
-    asked, rest = time.monotonic(), b""
+class _Followed:
+    """A job whose log is followed: asked whether it still is to write, and told of when it waits
+    for somebody.
+    """
+
+    def __init__(self, slurm: Slurm, job: str, limits: Limits) -> None:
+        self._slurm = slurm
+        self._job = job
+        self._limits = limits
+        self._told = ""
+
+    def is_alive(self) -> bool:
+        """Whether more may come."""
+        try:
+            facts = self._slurm.job(self._job)
+        except NoSuchJob:
+            return False
+        held = facts.held and facts.has("PENDING") and not facts.has("COMPLETING")
+        self._tell(self._describe(facts) if held else "")
+        return facts.is_live
+
+    def _describe(self, job: JobFacts) -> str:
+        view = view_job(job, self._limits)
+        because = f": {view.because}" if view.because else ""
+        return (
+            f"job {job.label} is held ({view.display}{because}): waiting until it starts again "
+            "or is cancelled; Ctrl-C leaves it"
+        )
+
+    def _tell(self, sentence: str) -> None:
+        """Say it, unless it was the last that was said."""
+        if sentence and sentence != self._told:
+            _remark(sentence)
+        self._told = sentence
+
+
+def _follow(log: int, at: int, followed: _Followed) -> Iterator[bytes]:
+    asked, rest = float("-inf"), b""
     while True:
         at = at if os.fstat(log).st_size >= at else 0
         new = os.pread(log, 1 << 16, at)
@@ -152,18 +206,11 @@ def _follow(log: int, at: int, slurm: Slurm, job: str) -> Iterator[bytes]:
         if new:
             continue
         if time.monotonic() - asked > _ASK_EVERY:
-            if not _is_alive(slurm, job):
+            if not followed.is_alive():
                 yield rest
                 return
             asked = time.monotonic()
         time.sleep(_PAUSE)
-
-
-def _is_alive(slurm: Slurm, job: str) -> bool:
-    try:
-        return slurm.job(job).is_live
-    except NoSuchJob:
-        return False
 
 
 def _record(job: JobFacts) -> Record:

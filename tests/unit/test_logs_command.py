@@ -12,6 +12,7 @@ from click.testing import CliRunner, Result
 from slurm_failover.commands import logs
 from slurm_failover.errors import SourceUnreadable
 from slurm_failover.model import JobFacts
+from slurm_failover.record import Attempt, Record, State, write_record
 from slurm_failover.settings.tables import Settings
 
 
@@ -106,3 +107,85 @@ def test_an_array_of_one_task_needs_no_question(
     log.write_text("words\n")
     done = show(monkeypatch, log, slurm=OneArray(log, 1))
     assert (done.exit_code, done.stdout.endswith("words\n")) == (0, True)
+
+
+# --- what is not there ----------------------------------------------------------------------------
+
+
+class OneStory(OneJob):
+    """Slurm with job 7, which is seen in one state after the other, and then stays in the last."""
+
+    def __init__(self, path: Path, *seen: str, attempt: int = 1) -> None:
+        super().__init__(path)
+        self.seen = list(seen)
+        record = Record(
+            State.INTERNALERROR, because="n3: Xid 79", attempt=Attempt(attempt, "n3", 100.0)
+        )
+        self.record = write_record("", record)
+
+    def job(self, _: str) -> JobFacts:
+        state = self.seen.pop(0) if len(self.seen) > 1 else self.seen[0]
+        held = state == "PENDING"
+        return JobFacts(
+            *(7, "7"),
+            states=frozenset({state}),
+            stdout=str(self.path),
+            admin_comment=self.record,
+            held=held,
+            held_by_requeue=held,
+        )
+
+
+@pytest.mark.parametrize(
+    ("state", "told"),
+    [("RUNNING", "nothing written yet to"), ("PENDING", "nothing was written to")],
+)
+def test_a_job_that_wrote_nothing_is_not_said_to_be_truncated(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, state: str, told: str
+) -> None:
+    log = tmp_path / "log"
+    log.touch()
+    done = show(monkeypatch, log, slurm=OneStory(log, state))
+    assert done.stderr == f"slurm-failover: attempt 1: {told} {log}\n"
+
+
+def test_only_an_attempt_that_another_followed_may_have_been_truncated(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    log = tmp_path / "log"
+    log.touch()
+    first, second = show(
+        monkeypatch, log, slurm=OneStory(log, "RUNNING", attempt=2)
+    ).stderr.splitlines()
+    assert f"attempt 1: not in {log}. A later attempt truncated it" in first
+    assert "attempt 2: nothing written yet" in second
+    one = show(monkeypatch, log, "--attempt", "2", slurm=OneStory(log, "RUNNING", attempt=2))
+    assert one.stderr.splitlines() == [second]
+
+
+# --- a job that is followed -----------------------------------------------------------------------
+
+
+def test_who_follows_a_held_job_is_told_once_that_it_is_held_and_why(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    log = tmp_path / "log"
+    log.write_text("words\n")
+    monkeypatch.setattr(logs, "_PAUSE", 0.0)
+    story = OneStory(log, *["PENDING"] * 5, "CANCELLED")
+    done = show(monkeypatch, log, "-f", slurm=story)
+    assert done.stderr == (
+        "slurm-failover: job 7 is held (Pending - internalerror: n3: Xid 79): waiting until it "
+        "starts again or is cancelled; Ctrl-C leaves it\n"
+    )
+    assert done.stdout.endswith("words\n")
+
+
+def test_who_follows_a_running_job_is_told_nothing(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    log = tmp_path / "log"
+    log.write_text("words\n")
+    monkeypatch.setattr(logs, "_PAUSE", 0.0)
+    done = show(monkeypatch, log, "-f", slurm=OneStory(log, *["RUNNING"] * 4, "COMPLETED"))
+    assert done.stderr == ""
