@@ -75,7 +75,10 @@ class JobView:
 
 @dataclass(frozen=True, slots=True)
 class NodeView:
-    """One node as ``nodes`` shows it: its state, and what its own looks have found."""
+    """One node as ``nodes`` shows it: its state, and what its own looks have found.
+
+    ``is_back`` says that it was taken out of service for a fault, and is in service again.
+    """
 
     name: str
     slurm_state: str
@@ -83,6 +86,7 @@ class NodeView:
     ours: bool
     findings: tuple[dict[str, Any], ...]
     faults: tuple[dict[str, Any], ...] = ()
+    is_back: bool = False
 
     def as_json(self) -> dict[str, Any]:
         """The view as a JSON object."""
@@ -218,7 +222,9 @@ def view_node(node: NodeFacts) -> NodeView:
         {"code": note.code, "because": note.because, "time": note.time, "waits": note.waits}
         for note in read_notes(node.name, node.extra)
     )
-    return NodeView(node.name, state, tidy(node.reason, 255), ours, findings, faults)
+    was_out = bool(faults) and not any(fault["waits"] for fault in faults)
+    is_back = was_out and not node.has("DRAIN", "DOWN", "FAIL")
+    return NodeView(node.name, state, tidy(node.reason, 255), ours, findings, faults, is_back)
 
 
 def has_findings(view: NodeView) -> bool:

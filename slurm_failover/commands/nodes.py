@@ -9,7 +9,7 @@ from slurm_failover.commands.complete import complete_nodes
 from slurm_failover.commands.watch import repeat, watch_option
 from slurm_failover.errors import SlurmError
 from slurm_failover.lifecycle import expand, merge_nodes
-from slurm_failover.render import print_json, print_table
+from slurm_failover.render import NOTHING, print_json, print_table
 from slurm_failover.settings.tables import Settings
 from slurm_failover.slurm.connect import connect_for_many
 from slurm_failover.view import NodeView, has_findings, view_node
@@ -54,5 +54,7 @@ def _row(view: NodeView) -> tuple[str, ...]:
     jobs = ",".join(str(finding["job_id"]) for finding in view.findings)
     waits = [f"not drained yet: {fault['because']}" for fault in view.faults if fault["waits"]]
     noted = [str(fault["because"]) for fault in view.faults[-1:]]
-    words = view.reason or next(iter([*waits, *([latest] if view.findings else noted)]), "-")
+    past = [f"{noted[0]} (resumed)"] if view.is_back else []
+    known = [*waits, *past, *([latest] if view.findings else noted), NOTHING]
+    words = view.reason or known[0]
     return (view.name, view.slurm_state, "yes" if view.ours else "no", jobs or "-", words)

@@ -12,10 +12,12 @@ from click.testing import CliRunner, Result
 from failover_world import FINDINGS, House
 from fake_slurmctld import FakeSlurm
 
+from slurm_failover.breaker import FaultNote, write_notes
 from slurm_failover.cli import main
 from slurm_failover.commands import nodes, reconcile, status
 from slurm_failover.controller import work
 from slurm_failover.model import JobFacts, Limits
+from slurm_failover.slurm.client import NodeChange
 
 
 class Terminal:
@@ -264,6 +266,21 @@ def test_nodes_shows_what_is_known_against_them(terminal: Terminal) -> None:
     assert told[0]["drained_by_us"] is True
     assert told[0]["evidence"][0]["job_id"] == int(label)
     assert "n1" in terminal.type("nodes").output
+
+
+def test_a_node_that_is_back_in_service_says_that_its_fault_is_past(terminal: Terminal) -> None:
+    terminal.fail_over()
+    note = FaultNote("n1", 1.0, "xid-79", "Xid 79 on GPU 0000:3b:00")
+    extra = terminal.slurm.peek_node("n1").extra
+    terminal.slurm.update_node("n1", NodeChange(extra=write_notes(extra, [note], 1.0)))
+    assert "(resumed)" not in terminal.type("nodes").output
+    terminal.slurm.resume("n1")
+    assert (
+        terminal.type("nodes").output.splitlines()[1].endswith("a fault of kind hardware (resumed)")
+    )
+    waits = replace(note, waits=True)
+    terminal.slurm.update_node("n1", NodeChange(extra=write_notes(extra, [waits], 1.0)))
+    assert "(resumed)" not in terminal.type("nodes").output
 
 
 def test_nodes_of_a_healthy_cluster_says_so_and_asked_for_shows_them(terminal: Terminal) -> None:
