@@ -275,9 +275,7 @@ def test_a_node_that_is_back_in_service_says_that_its_fault_is_past(terminal: Te
     terminal.slurm.update_node("n1", NodeChange(extra=write_notes(extra, [note], 1.0)))
     assert "(resumed)" not in terminal.type("nodes").output
     terminal.slurm.resume("n1")
-    assert (
-        terminal.type("nodes").output.splitlines()[1].endswith("a fault of kind hardware (resumed)")
-    )
+    assert terminal.type("nodes").output.splitlines()[1].endswith(f"{note.because} (resumed)")
     waits = replace(note, waits=True)
     terminal.slurm.update_node("n1", NodeChange(extra=write_notes(extra, [waits], 1.0)))
     assert "(resumed)" not in terminal.type("nodes").output
