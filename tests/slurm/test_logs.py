@@ -91,6 +91,20 @@ def test_a_denial_stands_in_the_log_with_its_reason(story: Story) -> None:
     assert line[0].endswith("; the job is held ===")
 
 
+def test_a_denial_of_a_job_that_its_node_stopped_stands_in_the_log(story: Story) -> None:
+    job = story.start("--nodelist=n1")
+    story.cluster.inject("n1", LOST)
+    story.wait_shown(job, "Pending - internalerror", seconds=60)
+    told = "internalerror: n1: Xid 79"
+    line = story.cluster.wait(
+        lambda: [text for text in story.cluster.output(job).splitlines() if told in text],
+        90,
+        "the denial in the log",
+    )
+    assert line[0].startswith(f"=== slurm-failover: attempt 1 of job {job} ended 20")
+    assert line[0].endswith("; the job is held ===")
+
+
 def test_a_log_that_the_job_truncates_is_said_to_be_so(story: Story) -> None:
     job = story.start("--open-mode=truncate")
     _, second = move(story, job)
