@@ -62,7 +62,14 @@ def addresses(
 @click.command("classify")
 @click.argument("files", nargs=-1, required=True, metavar="FILE…|-")
 @click.option("--json", "as_json", is_flag=True, help="Print JSON Lines, one object per event.")
-@click.option("--format", "form", default="auto", callback=format_name, help="The logs' format.")
+@click.option(
+    "--format",
+    "form",
+    default="auto",
+    callback=format_name,
+    metavar="FORMAT",
+    help=f"The logs' format: {', '.join(FORMATS)}. Default: auto.",
+)
 @click.option("--since", callback=moment, metavar="TIME", help="Leave out what is older.")
 @click.option("--until", callback=moment, metavar="TIME", help="Leave out what is newer.")
 @click.option(

@@ -41,8 +41,8 @@ _OUTCOMES: dict[str, str] = {action.value: kind.value for action, kind in KINDS.
 def command(settings: Settings, jobs: tuple[str, ...], as_json: bool, every: float | None) -> None:
     """Show flagged jobs: state, retries, nodes and the last cause.
 
-    With one JOB, its history as well. What became of jobs that Slurm has forgotten is in
-    `slurm-failover history`.
+    With one JOB, its attempts as well. An array's number stands for all its tasks. What became of
+    jobs that Slurm has forgotten is in `slurm-failover history`.
     """
     repeat(lambda: _show(settings, jobs, as_json), every, for_programs=as_json)
 

@@ -14,6 +14,7 @@ from slurm_failover.anchors import read_anchors
 from slurm_failover.commands.classify import command
 from slurm_failover.commands.explain import command as explain
 from slurm_failover.errors import SourceUnreadable
+from slurm_failover.parse import FORMATS
 from slurm_failover.sources import logs
 
 LOST = "[ 12.5] NVRM: Xid (PCI:0000:3b:00): 79, GPU has fallen off the bus."
@@ -137,6 +138,11 @@ def test_an_unknown_format_is_refused_with_the_known_ones(log):
     result = classify("--format", "xml", log)
     assert result.exit_code == 2
     assert "kmsg" in result.output
+
+
+def test_the_help_names_every_format():
+    shown = " ".join(classify("--help").output.split()).replace("- ", "-")
+    assert f"The logs' format: {', '.join(FORMATS)}. Default: auto." in shown
 
 
 def test_what_is_no_gpu_is_refused_and_not_taken_for_a_gpu_without_faults(log):
