@@ -6,6 +6,7 @@ from dataclasses import replace
 
 import pytest
 
+from slurm_failover.breaker import FaultNote, write_notes
 from slurm_failover.evidence import write_evidence
 from slurm_failover.model import Evidence, JobCause, JobFacts, Limits, NodeFacts
 from slurm_failover.record import Attempt, Record, State, Step, write_record
@@ -138,3 +139,20 @@ def test_a_node_that_others_drained_is_not_ours() -> None:
     view = view_node(NodeFacts("n1", frozenset({"DRAIN"}), "broken slurm-failover: x"))
     assert not view.ours
     assert not has_findings(view)
+
+
+@pytest.mark.parametrize(
+    ("states", "waits", "is_back"),
+    [
+        ({"IDLE"}, False, True),
+        ({"IDLE"}, True, False),
+        ({"IDLE", "DRAIN"}, False, False),
+        ({"DOWN"}, False, False),
+    ],
+)
+def test_a_node_is_back_once_it_serves_again_and_no_drain_of_it_waits(
+    states: set[str], waits: bool, is_back: bool
+) -> None:
+    extra = write_notes("", [FaultNote("n1", 1.0, "xid-79", waits=waits)], 1.0)
+    assert view_node(NodeFacts("n1", frozenset(states), extra=extra)).is_back is is_back
+    assert not view_node(NodeFacts("n1", frozenset(states))).is_back
