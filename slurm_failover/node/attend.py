@@ -201,7 +201,9 @@ class Attendant:
         try:
             judged, waits = self._respond(ledger, blame, fault, occasion)
         except (SlurmError, HookEnded) as error:
-            if fault is None or not acts:
+            # A Prolog has to ask Slurm once more before it may fail, and has no time for that.
+            is_late = isinstance(error, HookEnded) and occasion.starting is not None
+            if fault is None or not acts or is_late:
                 raise
             # Slurm itself drains the node for a hook that fails; the decider waits for our word.
             self._say(f"the verdict stands, and Slurm can not be told: {fault.because}; {error}")

@@ -91,6 +91,18 @@ def test_an_epilog_that_can_not_tell_of_a_fault_fails_and_another_process_goes_o
     assert not ends.is_left(f"{ending.settings.state.directory}/node", ending.environment)
 
 
+def test_a_prolog_asks_for_nothing_more_when_its_time_is_over(
+    ending: Ending, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    asked: list[str] = []
+    monkeypatch.setattr(ending.slurm, "setting", lambda name: asked.append(name) or "")
+    ending.silence = HookEnded("time over")
+    ending.record(LOST)
+    with pytest.raises(HookEnded):
+        ending.checks().check_job_start()
+    assert asked == []
+
+
 def test_the_verdict_stands_also_where_no_process_can_be_started(
     ending: Ending, monkeypatch: pytest.MonkeyPatch
 ) -> None:
