@@ -60,13 +60,21 @@ class Numbered:
             entry: dict[str, Any] = json.loads(line)
             if entry["_TRANSPORT"] != "kernel":
                 return None
-            micros = int(entry["_SOURCE_MONOTONIC_TIMESTAMP"])
-            level, facility = int(entry["PRIORITY"]), int(entry.get("SYSLOG_FACILITY", _USER))
+            micros = _number(entry["_SOURCE_MONOTONIC_TIMESTAMP"])
+            level, facility = int(entry["PRIORITY"]), _number(entry.get("SYSLOG_FACILITY", _USER))
             text = _text(entry["MESSAGE"])
         except (ValueError, TypeError, KeyError, RecursionError):
             return None
         self._last = max(micros * 1000, self._last + 1)
         return b"%d,%d,%d,-;%s\n" % (facility << 3 | level & 7, self._last, micros, text)
+
+
+def _number(value: Any) -> int:
+    """A field's number. Raises ValueError for one that no clock and no table of facilities has."""
+    number = int(value)
+    if not 0 <= number < 1 << 53:
+        raise ValueError(f"{number} is out of reach")
+    return number
 
 
 def _text(message: Any) -> bytes:

@@ -192,6 +192,13 @@ journal_entries = st.dictionaries(
 
 @QUICK
 @given(st.lists(st.one_of(st.binary(max_size=40), journal_entries)))
+@example(
+    [
+        b'{"_TRANSPORT": "kernel", "MESSAGE": "x", "PRIORITY": 3, "SYSLOG_FACILITY": 1%s, '
+        b'"_SOURCE_MONOTONIC_TIMESTAMP": 5}' % (b"0" * 99)
+    ]
+    * 2
+)
 def test_any_lines_of_the_journal_give_the_kernels_records_alone(lines: list[bytes]) -> None:
     records = Numbered().records(lines)
     assert len(records) <= sum(b'"kernel"' in line for line in lines)
