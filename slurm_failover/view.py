@@ -10,7 +10,7 @@ from ClusterShell.NodeSet import NodeSet
 
 from slurm_failover.breaker import read_notes
 from slurm_failover.errors import RecordError
-from slurm_failover.evidence import read_evidence
+from slurm_failover.evidence import REASON_PREFIX, read_evidence
 from slurm_failover.foresight import foresee
 from slurm_failover.model import JobFacts, Limits, NodeFacts
 from slurm_failover.optin import read_opt_in, read_refusal
@@ -20,7 +20,6 @@ from slurm_failover.refusal import refuse_wish
 from slurm_failover.suspicion import suspect
 from slurm_failover.waiting import explain_expedited, explain_wait
 
-OURS = "slurm-failover: "
 RUNNING = "running"
 """What has become of an attempt that has not ended."""
 _HELD_STATES = (State.INTERNALERROR, State.MAXRETRIESEXCEEDED, State.IMAGEPULLBACKOFF)
@@ -216,7 +215,7 @@ def view_node(node: NodeFacts) -> NodeView:
         }
         for entry in read_evidence(node.name, node.extra)
     )
-    ours = node.reason.startswith(OURS)
+    ours = node.reason.startswith(REASON_PREFIX)
     state = "+".join(sorted(node.states))
     faults = tuple(
         {"code": note.code, "because": note.because, "time": note.time, "waits": note.waits}

@@ -9,9 +9,10 @@ import click
 from slurm_failover.cli import say_to_terminal
 from slurm_failover.commands.complete import complete_nodes
 from slurm_failover.controller.returns import readmit_nodes
+from slurm_failover.evidence import is_drained_by_us
 from slurm_failover.model import NodeFacts
 from slurm_failover.node.checks import NodeChecks
-from slurm_failover.node.respond import is_drained_by_us, is_in_service
+from slurm_failover.node.respond import is_in_service
 from slurm_failover.settings.tables import Settings
 from slurm_failover.slurm.connect import connect
 

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 
 from slurm_failover.breaker import drop_waiting, read_notes, write_notes
 from slurm_failover.errors import RecordError
-from slurm_failover.evidence import write_evidence
+from slurm_failover.evidence import REASON_PREFIX, is_drained_by_us, write_evidence
 from slurm_failover.model import (
     Evidence,
     JobCause,
@@ -34,7 +34,6 @@ from slurm_failover.slurm.client import NodeChange, Slurm
 if TYPE_CHECKING:
     from slurm_failover.node.blame import Share
 
-PREFIX = "slurm-failover: "
 REASON_LIMIT = 240
 """Slurm's accounting database keeps 255 characters of a reason."""
 SLURMS_OWN = frozenset({"reboot issued", "reboot complete", "reboot timed out", "Not responding"})
@@ -153,18 +152,13 @@ def write_reason(fault: Judgement, hit: Iterable[JobFacts], ending: EndingJob | 
         labels.insert(0, str(ending.job_id))
     tail = f" (job{'s' * (len(labels) > 1)} {', '.join(labels[:4])})" if labels else ""
     needs = REBOOT_NEEDED if fault.node is NodeAction.REBOOT else ""
-    room = REASON_LIMIT - len(PREFIX) - len(needs) - len(tail)
-    return f"{PREFIX}{tidy(fault.because, room)}{needs}{tail}"
+    room = REASON_LIMIT - len(REASON_PREFIX) - len(needs) - len(tail)
+    return f"{REASON_PREFIX}{tidy(fault.because, room)}{needs}{tail}"
 
 
 def is_in_service(facts: NodeFacts) -> bool:
     """Whether Slurm may start jobs on a node."""
     return not facts.has("DRAIN", "DOWN", "FAIL")
-
-
-def is_drained_by_us(facts: NodeFacts) -> bool:
-    """Whether a node is out of service for a reason of ours."""
-    return facts.has("DRAIN") and facts.reason.startswith(PREFIX)
 
 
 def is_as_written(reason: str, written: str) -> bool:
