@@ -44,10 +44,40 @@ def is_closed(log: bytes, label: str, number: int) -> bool:
     return any(line.startswith(told) for line in latest_part(log))
 
 
+_FIELD = re.compile(r"%(\d{0,3})([jJAaux])")
+_NAMES = {
+    "j": ("SLURM_JOB_ID",),
+    "J": ("SLURM_JOB_ID",),
+    "A": ("SLURM_ARRAY_JOB_ID", "SLURM_JOB_ID"),
+    "a": ("SLURM_ARRAY_TASK_ID",),
+    "u": ("SLURM_JOB_USER",),
+    "x": ("SLURM_JOB_NAME",),
+}
+"""The variables of an Epilog that tell what a field of a path stands for."""
+
+
 def resolve(stdout: str, node: str) -> str:
     """The path of a job's output, where Slurm leaves what differs between nodes unresolved."""
     host = node.partition(".")[0]
     return stdout.replace("%N", host).replace("%n", "0").replace("%t", "0")
+
+
+def output_of(path: str, environment: Mapping[str, str]) -> str:
+    """The path of a job's output as its Epilog's environment has it, where Slurm leaves even what
+    differs between jobs unresolved (seen on 24.11.5 and 26.05.5). Source: sbatch's manual,
+    "filename pattern".
+    """
+    found = _FIELD.sub(lambda field: _value(field, environment), path)
+    return (
+        found if found.startswith("/") else f"{environment.get('SLURM_JOB_WORK_DIR', '')}/{found}"
+    )
+
+
+def _value(field: re.Match[str], environment: Mapping[str, str]) -> str:
+    """What stands for a field; one of which the environment says nothing stays as it is."""
+    names = _NAMES[field[2]]
+    value = next((environment[name] for name in names if name in environment), None)
+    return field[0] if value is None else value.zfill(min(int(field[1] or 0), 10))
 
 
 def default_output(environment: Mapping[str, str]) -> str:

@@ -14,7 +14,7 @@ from collections.abc import Mapping
 
 from slurm_failover import files
 from slurm_failover.batch_script import OWN_STATUS
-from slurm_failover.joblog import default_output, latest_part, resolve
+from slurm_failover.joblog import default_output, latest_part, output_of, resolve
 from slurm_failover.node.append import Person, tail_as
 from slurm_failover.node.attempts import FOLDER
 
@@ -61,6 +61,6 @@ def is_batch_host(environment: Mapping[str, str], node: str) -> bool:
 def _read_logs(environment: Mapping[str, str], node: str) -> list[list[bytes]]:
     """The lines of the attempt in each of its logs, as far as a tail of them holds."""
     person = Person(int(environment["SLURM_JOB_UID"]), int(environment["SLURM_JOB_GID"]))
-    named = [environment[name] for name in LOGS if name in environment]
+    named = [output_of(environment[name], environment) for name in LOGS if name in environment]
     paths = dict.fromkeys(resolve(path, node) for path in named or [default_output(environment)])
     return [latest_part(tail_as(person, path)) for path in paths]

@@ -134,8 +134,8 @@ def say(story: Story, words: str) -> None:
     story.cluster.check(CONTROLLER, ["bash", "-c", f'cat >{SAID} <<<"$1"', "", words])
 
 
-def submit(story: Story, script: str = SCRIPT) -> int:
-    return story.cluster.sbatch(script, "--comment=failover")
+def submit(story: Story, script: str = SCRIPT, *options: str) -> int:
+    return story.cluster.sbatch(script, "--comment=failover", *options)
 
 
 def test_an_image_that_does_not_exist_holds_the_job_with_the_registrys_answer(
@@ -219,6 +219,17 @@ def test_an_image_that_is_not_there_or_not_for_the_user_holds_the_job(
     assert f"the container image could not be fetched: {told}"[:180] in view["because"]
     assert (view["retries"], story.drained()) == (0, [])
     assert story.cluster.job(job)["hold"] is True
+
+
+def test_the_words_of_a_launcher_are_found_where_the_output_is_named_by_a_pattern(
+    story: Story,
+) -> None:
+    words, told = LASTING["apptainer"]
+    say(story, words)
+    script = BY_LAUNCHER.format(run=HOW["as a step"].format(CALLS["apptainer"]))
+    job = submit(story, script, "--output=image-%u-%4j.log")
+    view = story.wait_shown(job, "Pending - imagepullbackoff")
+    assert told[:100] in view["because"]
 
 
 @pytest.mark.parametrize("how", HOW)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import pytest
+
 from slurm_failover import joblog
 from slurm_failover.record import Attempt, Record, State
 
@@ -72,3 +74,23 @@ def test_a_job_that_names_no_output_writes_where_sbatch_lets_it() -> None:
     task = {**job, "SLURM_ARRAY_JOB_ID": "5", "SLURM_ARRAY_TASK_ID": "2"}
     assert joblog.default_output(job) == "/home/alice/slurm-7.out"
     assert joblog.default_output(task) == "/home/alice/slurm-5_2.out"
+
+
+@pytest.mark.parametrize(
+    ("told", "path"),
+    [
+        ("slurm-%j.out", "/home/alice/slurm-7.out"),
+        ("slurm-%A_%a.out", "/home/alice/slurm-5_2.out"),
+        ("/logs/%u/%4j.%N", "/logs/alice/0007.%N"),
+        ("/logs/%x", "/logs/%x"),
+    ],
+)
+def test_an_epilogs_word_of_the_output_is_resolved_as_sbatch_would(told: str, path: str) -> None:
+    job = {
+        "SLURM_JOB_ID": "7",
+        "SLURM_ARRAY_JOB_ID": "5",
+        "SLURM_ARRAY_TASK_ID": "2",
+        "SLURM_JOB_USER": "alice",
+        "SLURM_JOB_WORK_DIR": "/home/alice",
+    }
+    assert joblog.output_of(told, job) == path

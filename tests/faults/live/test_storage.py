@@ -67,6 +67,8 @@ def test_a_node_that_can_write_or_open_nothing_is_looked_at_again(
     broken: Rig, trouble: str
 ) -> None:
     begin, end = TROUBLES[trouble]
+    soon = f"printf '\\n[failover]\\nwait_for_nodes = 15\\n' >>{SETTINGS}"
+    broken.cluster.check(CONTROLLER, soon)
     job = broken.start()
     (node,) = broken.nodes(job)
     begin(broken.cluster, node)
@@ -81,6 +83,7 @@ def test_a_node_that_can_write_or_open_nothing_is_looked_at_again(
     # A verdict that nobody can be told of fails the Epilog, and Slurm drains the node for that.
     ours = ("slurm-failover: Xid 79", "Epilog error")
     assert broken.wait_drained(node, 60).startswith(ours)
+    broken.settle()
     broken.check_promises()
 
 
