@@ -228,7 +228,7 @@ def make_a_mixture(cluster: Cluster, world: LiveWorld) -> None:
             *("Comment=an admin's word", "Extra=x=1"),
         ],
     )
-    cluster.sbatch("sleep 600", "--export=NIL", "--array=0-1", "-c4", "--comment=array")
+    cluster.sbatch("sleep 600", "--export=NIL", "--array=0-1", "-c1", "--comment=array")
     cluster.check(
         "ctl",
         "printf '#!/bin/bash\nsleep 600\n' >/shared/het.sh; "
