@@ -40,7 +40,7 @@ class Sources:
         if nvml_may_answer(self._settings.sources.proc):
             from slurm_failover.node.readings import read_gpus
 
-            with suppress(OSError):  # then the reader finds no place for its lock, and says so
+            with suppress(OSError):  # then the reader finds no place for its lock, and takes none
                 files.make_folder(self._folder)
             yield read_gpus(self._settings, f"{self._folder}/nvml.lock")
         elif ledger.note("nvml").unseen != NO_DRIVER:

@@ -197,7 +197,7 @@ def test_both_adapters_tell_the_same_of_all_jobs_and_nodes(bound: Cluster) -> No
     jobs, nodes = picture(bound, "scontrol")
     assert picture(bound, "pyslurm") == (jobs, nodes)
     assert {state for job in jobs.values() for state in job.states} >= {
-        *("PENDING", "RUNNING", "COMPLETED", "CANCELLED", "FAILED", "COMPLETING", "REQUEUE_HOLD"),
+        *("PENDING", "RUNNING", "COMPLETED", "CANCELLED", "FAILED", "COMPLETING"),
     }
     assert {state for node in nodes.values() for state in node.states} >= {"DRAIN", "MIXED"}
 

@@ -103,6 +103,12 @@ def test_nvml_that_hangs_at_its_start_leaves_everything_unknown(node: Node) -> N
     assert state.unreadable == "the NVIDIA driver did not answer within 0.5 s"
 
 
+def test_a_disk_that_takes_no_lock_hides_no_gpu(node: Node, tmp_path: Path) -> None:
+    state = node.read(lock=tmp_path / "gone" / "nvml.lock")
+    assert state.unreadable is None
+    assert state.gpus
+
+
 def test_a_node_whose_nvml_hangs_gathers_one_stuck_reader_only(node: Node, tmp_path: Path) -> None:
     lock = tmp_path / "nvml.lock"
     holder = subprocess.Popen(

@@ -263,10 +263,14 @@ def ask_gpu(nvml: Nvml, index: int) -> None:
 
 
 def wait_for_turn(lock: str) -> None:
-    """Wait for the lock file, and hold it until this process is really gone."""
+    """Wait for the lock file, and hold it until this process is really gone. On a disk that takes
+    no file any more nobody waits.
+    """
     say({"unreadable": "another look at NVML is running or stuck"})
-    # Not for writing: where the disk is read-only by now, the file of an earlier look serves.
-    handle = os.open(lock, os.O_RDONLY | os.O_CREAT | os.O_NOFOLLOW, 0o600)
+    try:
+        handle = os.open(lock, os.O_RDONLY | os.O_CREAT | os.O_NOFOLLOW, 0o600)
+    except OSError:
+        return
     fcntl.flock(handle, fcntl.LOCK_EX)
 
 
