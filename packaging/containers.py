@@ -24,10 +24,10 @@ SUITES = ("trixie", "forky")
 OUT = ROOT / "dist"
 FOLDERS = ("packaging", "completions")
 """What packages need besides the files of the wheel."""
-BUILD = "exec >&2; cd /work/source && packaging/make deb /work/out && packaging/make rpm /work/out"
+BUILD = "exec >&2; cd /build/source && packaging/make deb /build/out && packaging/make rpm /build/out"
 FROM_WHEELS = {
     "PIP_NO_INDEX": "1",
-    "PIP_FIND_LINKS": "/work/wheels",
+    "PIP_FIND_LINKS": "/build/wheels",
     "WHEEL": "slurm-failover",
 }
 
@@ -99,7 +99,7 @@ def run_build(client: docker.DockerClient, builder: str, work: Path) -> None:
             entrypoint="",
             environment=FROM_WHEELS,
             network_mode="none",
-            volumes={str(work): {"bind": "/work", "mode": "rw"}},
+            volumes={str(work): {"bind": "/build", "mode": "rw"}},
             remove=True,
             stderr=True,
         )
