@@ -24,7 +24,9 @@ SUITES = ("trixie", "forky")
 OUT = ROOT / "dist"
 FOLDERS = ("packaging", "completions")
 """What packages need besides the files of the wheel."""
-BUILD = "exec >&2; cd /build/source && packaging/make deb /build/out && packaging/make rpm /build/out"
+BUILD = (
+    "exec >&2; cd /build/source && packaging/make deb /build/out && packaging/make rpm /build/out"
+)
 FROM_WHEELS = {
     "PIP_NO_INDEX": "1",
     "PIP_FIND_LINKS": "/build/wheels",
