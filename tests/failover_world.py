@@ -65,8 +65,9 @@ class Troubled:
             kind = self._trouble.kind if self._count == self._trouble.at else "none"
             if kind.endswith("_before"):
                 self._fail(kind)
-            if name == "release":
-                self._house.released[words[0]].add(self._slurm.peek(words[0]).start)
+            # Of a job that runs it gives a raised priority back, and moves nothing.
+            if name == "release" and (job := self._slurm.peek(words[0])).state == "PENDING":
+                self._house.released[words[0]].add(job.start)
             self._house.story.append(f"   {name} {words}")
             answer = getattr(self._slurm, name)(*words)
             if kind.endswith("_after"):
