@@ -25,7 +25,8 @@ class Case:
     """All that a decision rests on.
 
     ``pinned`` are the faulty nodes that the job asks for by name, so that it can run nowhere else.
-    ``owing`` are the nodes whose Epilog failed and that have not told why.
+    ``owing`` are the nodes whose Epilog failed and that have not told of a fault of the hardware:
+    what else they say they knew before, since ours fails for nothing milder.
     """
 
     record: Record
@@ -64,7 +65,8 @@ def gather(
         ]
         entries += own
         entries += _read_node_state(node, job, record, limits, silent)
-        if not own and _failed_in_epilog(node, record.attempt.start):
+        is_told = any(entry.cause is JobCause.HARDWARE for entry in own)
+        if not is_told and _failed_in_epilog(node, record.attempt.start):
             owing.append(node.name)
             entries.append(_entry(job, record, JobCause.UNKNOWN, node.name, EPILOG_FAILED))
     if silent:

@@ -37,8 +37,10 @@ class InstallError(FailoverError):
     """Slurm's configuration can not be changed as it is; the text names the file and the remedy."""
 
 
-class HookEnded(FailoverError):
-    """The time that Slurm gives a hook is over. What is known by then is all that it can say."""
+class HookEnded(Exception):
+    """The process is told to end: the time that Slurm gives a hook is over. What is known by then
+    is all that it can say. No FailoverError: it is not the trouble of the one job that is served.
+    """
 
 
 class SourceUnreadable(FailoverError):

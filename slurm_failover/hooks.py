@@ -153,9 +153,9 @@ def _may_be_flagged() -> bool:
 
 
 def _explain(error: Exception) -> str:
-    from slurm_failover.errors import FailoverError
+    from slurm_failover.errors import FailoverError, HookEnded
 
-    if isinstance(error, FailoverError):
+    if isinstance(error, (FailoverError, HookEnded)):
         return f"no verdict: {error}"
     import traceback
 

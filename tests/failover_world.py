@@ -25,13 +25,15 @@ from slurm_failover.controller.notes import Notes
 from slurm_failover.controller.placement import Placement
 from slurm_failover.controller.serving import Server
 from slurm_failover.controller.work import take_up
-from slurm_failover.errors import FailoverError, SlurmUnavailable
+from slurm_failover.errors import FailoverError, HookEnded, SlurmUnavailable
 from slurm_failover.model import Event, FaultClass, JobCause, Judgement, Limits, NodeAction, Scope
 from slurm_failover.node import respond as respond_module
 from slurm_failover.node.blame import Share
 from slurm_failover.node.respond import EndingJob, Responder
 
 WAIT_FOR_NODES = 300
+
+DEATHS = [f"{kind}_{when}" for kind in ("killed", "ended", "lost") for when in ("before", "after")]
 
 
 class Killed(BaseException):
@@ -42,7 +44,7 @@ class Killed(BaseException):
 class Trouble:
     """What happens at one request: ``kind`` at the request of number ``at``.
 
-    ``killed_before`` and ``killed_after`` end the process, ``lost_before`` and ``lost_after`` are
+    One of DEATHS, or ``none``: ``killed`` ends the process, ``ended`` tells it to end, ``lost`` is
     an answer that never came; before or after Slurm carried the request out.
     """
 
@@ -78,7 +80,8 @@ class Troubled:
 
     @staticmethod
     def _fail(kind: str) -> None:
-        raise Killed if kind.startswith("killed") else SlurmUnavailable("Socket timed out")
+        deaths = {"killed": Killed(), "ended": HookEnded("time over")}
+        raise deaths.get(kind.partition("_")[0], SlurmUnavailable("Socket timed out"))
 
 
 class Clock:
@@ -134,7 +137,7 @@ class House:
                 serving_module,
             ):
                 stack.enter_context(mock.patch.object(module, "time", clock))
-            stack.enter_context(contextlib.suppress(Killed, FailoverError))
+            stack.enter_context(contextlib.suppress(Killed, HookEnded, FailoverError))
             yield Troubled(self.slurm, trouble or Trouble(), self)
 
     def start_hook(self, label: str, trouble: Trouble | None = None) -> None:

@@ -12,7 +12,7 @@ from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING
 
 from slurm_failover import files
-from slurm_failover.errors import FailoverError
+from slurm_failover.errors import FailoverError, HookEnded
 from slurm_failover.optin import has_wish
 
 if TYPE_CHECKING:
@@ -39,7 +39,7 @@ def open_attempt(environment: Environment, settings: Settings, say: Say) -> None
         from slurm_failover.node.telling import announce
 
         lay_out(job_id, announce(environment, settings, say))
-    except (FailoverError, OSError) as error:
+    except (FailoverError, HookEnded, OSError) as error:
         say(f"job {job_id}: its attempt is not announced: {error}")
 
 
@@ -56,7 +56,7 @@ def close_attempt(
             from slurm_failover.node.telling import follow_up
 
             follow_up(environment, settings, say, moves=moves)
-    except (FailoverError, OSError) as error:
+    except (FailoverError, HookEnded, OSError) as error:
         say(f"job {job_id}: its end is not followed up: {error}")
     finally:
         files.remove(f"{FOLDER}/{job_id}.launcher")

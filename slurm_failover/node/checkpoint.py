@@ -10,9 +10,9 @@ import time
 from collections.abc import Callable, Iterable, Mapping
 
 from slurm_failover import files
-from slurm_failover.checkpoint import read_checkpoint
+from slurm_failover.checkpoint import Checkpoint, read_checkpoint
 from slurm_failover.detach import start_detached
-from slurm_failover.errors import NoSuchJob, SlurmError
+from slurm_failover.errors import NoSuchJob, SlurmError, SlurmUnavailable
 from slurm_failover.model import JobFacts
 from slurm_failover.node import stops
 from slurm_failover.node.stopping import stop_now
@@ -36,11 +36,27 @@ def stop_job(slurm: Slurm, job: JobFacts, site: CheckpointSettings, say: Say) ->
         stop_now(slurm, job.label, job.start, say)
         say(f"job {job.label} is requeued and held")
         return
-    stop = Stop(job.label, job.start, time.monotonic() + wish.grace)
-    if stops.write_stop(stop):
+    path = stops.path_of(job.label, job.start)
+    if not stops.is_noted(path):
+        # Noted only after it: a signal that slurmctld did not take is sent at the next look.
+        grace = _send(slurm, job, wish, say)
+        stops.write_stop(Stop(job.label, job.start, time.monotonic() + grace))
+    _wait_for(path)
+
+
+def _send(slurm: Slurm, job: JobFacts, wish: Checkpoint, say: Say) -> int:
+    """Signal a job; the seconds that it then has: none where Slurm refuses the signal. Raises
+    SlurmUnavailable.
+    """
+    try:
         slurm.signal(job.label, wish.signal, batch_only=wish.batch_only)
-        say(f"job {job.label} has {wish.grace} s after signal {wish.signal} to save its work")
-    _wait_for(stop.path)
+    except SlurmUnavailable:
+        raise
+    except SlurmError as error:
+        say(f"job {job.label} can not be sent signal {wish.signal}, and has no grace: {error}")
+        return 0
+    say(f"job {job.label} has {wish.grace} s after signal {wish.signal} to save its work")
+    return wish.grace
 
 
 def take_up_stops(paths: Iterable[str], say: Say) -> None:

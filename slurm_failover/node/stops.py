@@ -28,17 +28,24 @@ class Stop:
 
     @property
     def path(self) -> str:
-        """The file of this stop: one for each attempt."""
-        return f"{FOLDER}/{self.label}-{self.start:.0f}.json"
+        """The file of this stop."""
+        return path_of(self.label, self.start)
 
 
-def write_stop(stop: Stop) -> bool:
-    """Note a stop; False, and nothing changes, where the attempt has one already."""
-    if os.path.exists(stop.path):  # noqa: PTH110 - no pathlib on a hook's path
-        return False
+def path_of(label: str, start: float) -> str:
+    """The file of the stop of the attempt of a job that began at ``start``."""
+    return f"{FOLDER}/{label}-{start:.0f}.json"
+
+
+def is_noted(path: str) -> bool:
+    """Whether an attempt has a stop already."""
+    return os.path.exists(path)  # noqa: PTH110 - no pathlib on a hook's path
+
+
+def write_stop(stop: Stop) -> None:
+    """Note a stop."""
     files.make_folder(FOLDER)
     files.write_whole(stop.path, json.dumps(astuple(stop)))
-    return True
 
 
 def read_stop(path: str) -> Stop | None:

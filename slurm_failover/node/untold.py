@@ -11,7 +11,7 @@ import time
 from collections.abc import Callable, Iterable, Mapping
 
 from slurm_failover.detach import start_detached
-from slurm_failover.errors import FailoverError, HookEnded
+from slurm_failover.errors import FailoverError
 from slurm_failover.node import ends
 from slurm_failover.node.checks import NodeChecks
 from slurm_failover.settings.tables import Settings
@@ -55,8 +55,6 @@ def take_up_ends(left: Iterable[str], node: str, settings: Settings, say: Say) -
             told = {"SLURMD_NODENAME": node, **ends.read_end(path)}
             say(f"{path}: Slurm was not told all about this end")
             NodeChecks(told, settings, say).check_job_end()
-        except HookEnded:
-            raise
         except (FailoverError, OSError, ValueError, KeyError) as error:
             say(f"{path}: {error!r}")
         if ends.is_settled(path):

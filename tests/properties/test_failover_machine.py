@@ -13,7 +13,7 @@ from collections import defaultdict
 from typing import Any
 
 from ClusterShell.NodeSet import NodeSet
-from failover_world import FINDINGS, House, Trouble
+from failover_world import DEATHS, FINDINGS, House, Trouble
 from fake_slurmctld import ADMIN_HOLD, USER_HOLD, FakeSlurm
 from fake_state import FakeJob
 from hypothesis import note, settings
@@ -28,7 +28,7 @@ LIMIT = 2
 NODES = [f"n{number}" for number in range(1, 10)]
 TOOL = "nhc: the disk is full"
 FOREIGN = ["", "kept as it is", '{"APS": {"a": 1}, "b": "\\u00fc"}', "{ not JSON", "ü [x]"]
-KINDS = ["none", "killed_before", "killed_after", "lost_before", "lost_after"]
+KINDS = ["none", *DEATHS]
 INTERVENTIONS = [
     "cancel",
     "release",

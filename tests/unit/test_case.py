@@ -73,6 +73,19 @@ def test_a_node_whose_epilog_failed_owes_a_word_by_its_name(reason: str) -> None
     assert look(replace(failed, reason="no Epilog error")).owing == ()
 
 
+@pytest.mark.parametrize("cause", list(JobCause))
+def test_only_a_fault_of_the_hardware_settles_what_a_failed_epilog_owes(cause: JobCause) -> None:
+    entry = Evidence("n2", 7, START, cause, "words", START)
+    failed = NodeFacts(
+        "n2",
+        frozenset({"DRAIN"}),
+        reason="Epilog error",
+        reason_time=START,
+        extra=write_evidence("", "n2", [entry], START),
+    )
+    assert look(failed).owing == (() if cause is JobCause.HARDWARE else ("n2",))
+
+
 # --- what is asked of the site --------------------------------------------------------------------
 
 

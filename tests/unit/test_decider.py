@@ -8,7 +8,7 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
-from failover_world import FINDINGS, WAIT_FOR_NODES, House, Trouble
+from failover_world import DEATHS, FINDINGS, WAIT_FOR_NODES, House, Trouble
 from fake_slurmctld import ADMIN_HOLD, USER_HOLD, FakeSlurm
 from fake_state import DEFAULT_PRIORITY
 
@@ -256,7 +256,7 @@ def test_a_job_that_was_cancelled_while_it_waited_stays_cancelled(story: Story) 
 # --- any step can be the last ---------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("kind", ["killed_before", "killed_after", "lost_before", "lost_after"])
+@pytest.mark.parametrize("kind", DEATHS)
 @pytest.mark.parametrize("at", range(1, 6))
 def test_a_death_or_a_lost_answer_at_any_request_of_the_decision_costs_nothing(
     story: Story, kind: str, at: int
@@ -272,7 +272,7 @@ def test_a_death_or_a_lost_answer_at_any_request_of_the_decision_costs_nothing(
     assert (job.hold, job.priority, job.restarts) == ("", TOP_PRIORITY, 1)
 
 
-@pytest.mark.parametrize("kind", ["killed_before", "killed_after", "lost_before", "lost_after"])
+@pytest.mark.parametrize("kind", DEATHS)
 @pytest.mark.parametrize("at", [2, 3])
 def test_a_death_or_a_lost_answer_at_any_request_of_the_hold_costs_nothing(
     story: Story, kind: str, at: int
@@ -521,6 +521,17 @@ def test_what_a_hook_left_behind_is_served_and_decided(story: Story) -> None:
     with story.house.process() as slurm:
         story.house.make_decider(slurm, catch_up=catch_up).run(lambda _: None)
     assert story.record(label).state is State.INTERNALERROR
+
+
+@pytest.mark.parametrize("at", range(1, 6))
+def test_a_decider_that_is_told_to_end_leaves_the_job_to_the_next(story: Story, at: int) -> None:
+    label = story.start()
+    story.fail(label)
+    story.complete(label)
+    story.house.decide(Trouble("ended_before", at))
+    assert len(story.house.notes.read()) == 1
+    story.house.decide()
+    assert (story.record(label).retries, story.slurm.peek(label).hold) == (1, "")
 
 
 def test_a_decider_that_gets_nothing_done_leaves_it_to_reconcile(

@@ -12,7 +12,7 @@ from slurm_failover.controller import serving
 from slurm_failover.controller.arrivals import Arrival, Kind, Queue
 from slurm_failover.controller.notes import Note, Notes
 from slurm_failover.controller.serving import Server
-from slurm_failover.errors import SlurmError, SlurmUnavailable
+from slurm_failover.errors import HookEnded, SlurmError, SlurmUnavailable
 from slurm_failover.evidence import write_evidence
 from slurm_failover.model import Evidence, JobCause, JobFacts, Limits
 from slurm_failover.policy import Ending
@@ -334,6 +334,23 @@ def test_what_slurm_could_not_be_asked_about_stays_in_the_queue(
                 scene.serve()
     assert [arrival.job_id for arrival in scene.queue.read()] == [label]
     assert scene.end(label)
+    assert scene.record(label).step is Step.HELD
+
+
+def test_what_a_hook_was_at_when_it_was_told_to_end_stays_in_the_queue(
+    scene: Scene, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    label = scene.run()
+    scene.slurm.finish(label, code=3)
+
+    def run_out_of_time(_: str) -> None:
+        raise HookEnded("time over")
+
+    with monkeypatch.context() as late:
+        late.setattr(scene.slurm, "requeue_and_hold", run_out_of_time)
+        with pytest.raises(HookEnded):
+            scene.end(label)
+    scene.serve()
     assert scene.record(label).step is Step.HELD
 
 

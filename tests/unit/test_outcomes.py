@@ -6,7 +6,7 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
-from failover_world import FINDINGS, House, Trouble
+from failover_world import DEATHS, FINDINGS, House, Trouble
 from fake_slurmctld import DEFAULT_PRIORITY, FakeSlurm
 
 from slurm_failover.evidence import write_evidence
@@ -14,7 +14,6 @@ from slurm_failover.model import Evidence, JobCause, Limits
 from slurm_failover.record import Record, State, Step, read_record
 
 LIMITS = Limits(1, cancel_denied=True, cancel_exceeded=True, image_retries=2, image_first_wait=60)
-DEATHS = ["killed_before", "killed_after", "lost_before", "lost_after"]
 
 
 class Story:

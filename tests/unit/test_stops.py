@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 from fake_slurmctld import FakeSlurm
 
 from slurm_failover import files
-from slurm_failover.errors import SlurmError
+from slurm_failover.errors import SlurmError, SlurmUnavailable
 from slurm_failover.node import checkpoint, stops
 from slurm_failover.node.stops import Stop
 from slurm_failover.settings.tables import CheckpointSettings, Settings
@@ -90,6 +91,35 @@ def test_stopped_twice_a_job_is_asked_once_and_has_one_grace(node: Node) -> None
     assert stops.read_stop(node.started[1]) == before
 
 
+def test_a_signal_that_slurmctld_did_not_take_is_sent_at_the_next_look(
+    node: Node, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with monkeypatch.context() as silent:
+        silent.setattr(node.slurm, "signal", raise_error(SlurmUnavailable("no answer")))
+        with pytest.raises(SlurmUnavailable):
+            node.stop()
+    assert (node.started, stops.left_stops()) == ([], [])
+    node.stop()
+    assert node.signals == [("USR1", False)]
+
+
+def test_a_signal_that_slurm_refuses_gives_no_grace(
+    node: Node, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(node.slurm, "signal", raise_error(SlurmError("invalid signal")))
+    node.stop()
+    node.wait_out()
+    assert node.slurm.job(node.label).held_by_requeue
+    assert "can not be sent signal USR1, and has no grace: invalid signal" in node.said[0]
+
+
+def raise_error(error: SlurmError) -> Callable[..., None]:
+    def refuse(*_: object, **__: object) -> None:
+        raise error
+
+    return refuse
+
+
 def test_a_later_attempt_is_not_stopped_for_an_earlier_ones_grace(node: Node) -> None:
     node.stop()
     node.slurm.requeue(node.label)
@@ -107,7 +137,7 @@ def test_a_later_attempt_is_not_stopped_for_an_earlier_ones_grace(node: Node) ->
 
 def test_a_job_that_slurm_has_forgotten_ends_the_wait(node: Node) -> None:
     stop = Stop("4711", 5.0, 0.0)
-    assert stops.write_stop(stop)
+    stops.write_stop(stop)
     node.started.append(stop.path)
     node.wait_out()
     assert "requeue_and_hold" not in node.slurm.calls

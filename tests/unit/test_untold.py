@@ -219,13 +219,19 @@ def test_a_fault_that_another_node_tells_needs_no_word_of_the_first(story: Story
     assert (story.record(label).retries, story.record(label).excluded) == (1, "n2")
 
 
-def test_an_epilog_that_failed_and_told_why_holds_nothing_up(story: Story) -> None:
+def test_a_milder_word_from_before_does_not_stand_for_what_a_failed_epilog_owes(
+    story: Story,
+) -> None:
     label = story.start()
+    start = story.slurm.peek(label).start
     story.fail(label, "internal")
     story.slurm.drain("n1", "Epilog error")
     story.complete(label)
     story.house.decide()
-    assert story.record(label).state is State.INTERNALERROR
+    assert story.record(label).step is Step.HELD
+    story.house.node_epilog(label, start, "n1", FINDINGS["hardware"])
+    story.house.decide()
+    assert (story.record(label).retries, story.record(label).excluded) == (1, "n1")
 
 
 @pytest.mark.parametrize("reason", ["memory test", "Epilog errors of old", "slurm-failover: Xid"])
