@@ -47,6 +47,7 @@ def hold(record: Record, job: JobFacts, ending: Ending, now: float) -> Record:
         record,
         state=State.FAILOVERINPROGRESS,
         step=Step.HELD,
+        restarts=job.restarts + _to_be_counted(job, ending),
         lost=job.failed_node if ending is Ending.NODE_LOST else "",
         cause=describe_end(job, ending),
         because="waiting for the job's nodes to report",
@@ -82,11 +83,20 @@ def note_restarts(record: Record, job: JobFacts) -> Record:
 
 
 def is_outrun(record: Record, job: JobFacts) -> bool:
-    """Whether a job that is held was restarted once more since the decision: by the end of an
-    attempt of which the record knows nothing.
+    """Whether a job that is held was restarted once more since it was held or decided on: by the
+    end of an attempt of which the record knows nothing.
     """
-    decided = record.step in (Step.DECIDED, Step.PLACED) and record.restarts > 0
-    return decided and job.has("PENDING") and job.held and job.restarts > record.restarts
+    ended = record.step in (Step.HELD, Step.DECIDED, Step.PLACED) and record.restarts > 0
+    return ended and job.has("PENDING") and job.held and job.restarts > record.restarts
+
+
+def _to_be_counted(job: JobFacts, ending: Ending) -> int:
+    """How many restarts Slurm has yet to count of a job that is held: that of our own requeue, and
+    after a lost node one that it may have counted.
+    """
+    if ending is Ending.NODE_LOST:
+        return 1
+    return 0 if job.has("PENDING") else 1
 
 
 def reopen(record: Record) -> Record:

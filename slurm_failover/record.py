@@ -60,7 +60,8 @@ class Record:
     """The trusted record of one job.
 
     ``by_option`` says that the wish stood in no comment. ``restarts`` is Slurm's count of the job's
-    restarts when it was decided on; 0 where that is not known.
+    restarts, as it is to be while the job is held and when it was decided on; 0 where that is not
+    known.
     ``lost`` is the node that Slurm lost under this attempt; ``backoffs`` counts the tries in a row
     that found no container image, and ``pause`` is how many seconds the next one waits.
     """

@@ -173,11 +173,13 @@ class Decider:
             return True
         if record is None or record.attempt.start < note.start or lifecycle.is_running(record):
             return not self._resume_hold(note, job)
-        if not job.has("PENDING"):
-            return True
-        if record.step is Step.HELD:
+        if lifecycle.is_outrun(record, job):
+            self._say(f"job {job.label}: a later attempt has ended, and reconcile takes it up")
+        elif job.has("PENDING") and record.step is Step.HELD:
             return self._decide(note, job, record, nodes)
-        return self._finish(job, record)
+        elif job.has("PENDING"):
+            return self._finish(job, record)
+        return True
 
     def _resume_hold(self, note: Note, job: JobFacts) -> bool:
         """Finish a hold that was interrupted; False where the job is no longer ours to hold."""
@@ -233,9 +235,6 @@ class Decider:
         if record.step is Step.TO_CANCEL and job.held:
             self._slurm.cancel(job.label)
         if record.step is not Step.DECIDED:
-            return True
-        if lifecycle.is_outrun(record, job):
-            self._say(f"job {job.label}: a later attempt has ended, and reconcile takes it up")
             return True
         taken_over = _whose_hold(job, record) if job.held else ""
         if taken_over:

@@ -427,6 +427,27 @@ def test_reconcile_leaves_a_failed_job_alone_whose_owner_took_the_wish_back(stor
     assert "FAILED" in story.slurm.peek(label).facts(0).states
 
 
+def test_the_hold_of_a_later_attempt_is_not_lifted_by_the_decision_on_an_earlier_one(
+    story: Story,
+) -> None:
+    label = story.start()
+    story.fail(label)
+    story.complete(label)
+    job = story.slurm.peek(label)
+    story.slurm.release(label)
+    story.slurm.clock += 200
+    assert label in story.slurm.schedule()
+    second = (job.start, job.nodes[0])
+    story.house.health_check(second[1], FINDINGS["hardware"])
+    story.complete(label)
+    story.house.decide()
+    assert (job.hold != "", story.record(label).retries) == (True, 0)
+    story.house.end_hook(label, *second)
+    story.house.decide()
+    record = story.record(label)
+    assert (job.hold, record.retries, record.excluded) == ("", 1, second[1])
+
+
 # --- one of several ------------------------------------------------------------------------------
 
 

@@ -12,8 +12,9 @@ from slurm_failover.controller.missed import (
     overturn,
 )
 from slurm_failover.evidence import write_evidence
-from slurm_failover.lifecycle import is_outrun, note_restarts, reopen
+from slurm_failover.lifecycle import hold, is_outrun, note_restarts, reopen
 from slurm_failover.model import Evidence, JobCause, JobFacts, Limits, NodeFacts
+from slurm_failover.policy import Ending
 from slurm_failover.record import Attempt, Record, State, Step, read_record, write_record
 
 NOW = 10_000.0
@@ -123,6 +124,23 @@ def test_a_hold_after_one_more_restart_is_another_attempts() -> None:
     assert not is_outrun(decided, job("PENDING", held=True, restarts=1))
     assert not is_outrun(decided, job("PENDING", restarts=2))
     assert not is_outrun(Record(step=Step.DECIDED), held)
+
+
+@pytest.mark.parametrize(
+    ("ending", "ended", "restarts"),
+    [
+        (Ending.FAILED, job("FAILED", restarts=1), 2),
+        (Ending.FAILED, job("PENDING", held=True, restarts=2), 2),
+        (Ending.STOPPED_BY_NODE, job("PENDING", held=True, restarts=2), 2),
+        (Ending.NODE_LOST, job("PENDING", restarts=1, failed_node="n1"), 2),
+    ],
+)
+def test_a_job_is_held_with_the_restarts_that_it_has_once_all_are_counted(
+    ending: Ending, ended: JobFacts, restarts: int
+) -> None:
+    record = hold(Record(attempt=FIRST), ended, ending, NOW)
+    assert not is_outrun(record, job("PENDING", held=True, restarts=restarts))
+    assert is_outrun(record, job("PENDING", held=True, restarts=restarts + 1))
 
 
 def test_the_restart_after_a_lost_node_is_counted_before_slurm_does() -> None:
