@@ -12,13 +12,14 @@ import time
 from collections.abc import Sequence
 from itertools import groupby
 from pathlib import Path
+from typing import Any
 
 ROOT = Path(__file__).resolve().parents[2]
 sys.path.insert(0, str(ROOT / "tests" / "slurm"))
 
 from cluster import CONTROLLER, HOOK_LOG, SHARED  # noqa: E402
 from farm import FEW, Farm  # noqa: E402
-from load_report import Wave, find_wrong, report  # noqa: E402
+from load_report import Wave, find_misjudged, find_wrong, report  # noqa: E402
 
 LOST = (
     "NVRM: Xid (PCI:0000:3b:00): 79, pid='<unknown>', name=<unknown>, GPU has fallen off the bus."
@@ -121,11 +122,25 @@ class Bench:
             ended = [job for job in farm.jobs() if job["job_id"] in set(jobs)]
             wave.wrong = find_wrong(ended, wave)
         if wave.wrong:
-            say(farm.check(CONTROLLER, f"tail -n 40 {HOOK_LOG}"))
-            for host in farm.hosts:
-                say(f"{host}: {farm.check(host, TROUBLE)}")
+            self._tell_wrong(ended)
         farm.clean()
         return wave
+
+    def _tell_wrong(self, ended: list[dict[str, Any]]) -> None:
+        """All that the logs say of a few jobs that were judged wrongly."""
+        for job in find_misjudged(ended)[:3]:
+            number = job["job_id"]
+            logs = f"grep -hE '[= ]{number}[: ]' {LOG} {HOOK_LOG} | cut -c1-300"
+            say(f"{job['partition']}: {job['comment']} {job['admin_comment']}")
+            say(self._farm.check(CONTROLLER, logs))
+            node = re.search(r'"attempt":\[\d+,"(\w+)"', job["admin_comment"])
+            for host, nodes in self._farm.hosts.items() if node else ():
+                if node[1] in nodes:
+                    said = f"grep -hE '{number}|{node[1]}' /var/log/slurm/*.log | cut -c1-300"
+                    say(f"{host}: {self._farm.run(host, said).stdout}")
+                    say(self._farm.check(CONTROLLER, ["scontrol", "show", "node", node[1]]))
+        for host in self._farm.hosts:
+            say(f"{host}: {self._farm.check(host, TROUBLE)}")
 
     def _wait_until_completed(self) -> float:
         """When the last Epilog of jobs that nobody holds has ended, in seconds since the epoch."""

@@ -60,6 +60,13 @@ def find_wrong(ended: list[dict[str, Any]], wave: Wave) -> list[str]:
     return wrong
 
 
+def find_misjudged(ended: list[dict[str, Any]]) -> list[dict[str, Any]]:
+    """The jobs whose partition and verdict do not go together."""
+    return [
+        job for job in ended if (job["partition"] == "bad") is ("internalerror" in job["comment"])
+    ]
+
+
 def report(floor: Wave, waves: list[Wave], big: list[Wave]) -> list[str]:
     """Print the tables; what does not hold."""
     everything = [floor, *waves, *big]
