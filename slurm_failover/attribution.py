@@ -155,7 +155,8 @@ def jobs_hit(
 ) -> Attribution:
     """Which of the node's jobs a fault hit.
 
-    ``slots`` is the node's GPU GRES in order, () where the node has none, None where unknown.
+    ``slots`` is the node's GPU GRES in order, () where the node has none, None where it is unknown
+    whether it has any.
     ``gpu_instance`` is the MIG GPU instance that the fault names, if it names one. A fault of the
     node or of a switch hits every job; a fault of a GPU, or of its own place in the fabric, hits
     the jobs that hold it: by NVIDIA's Fabric Manager user guide a GPU whose links fail loses
@@ -208,12 +209,23 @@ def _by_device(
     hit, unsure = set(), set()
     for job in running:
         held = _held(job, devices, slots)
-        verdict = None if held is None else _holds(held, pci, gpu_instance)
+        if held is not None:
+            verdict = _holds(held, pci, gpu_instance)
+        else:
+            verdict = True if _holds_all(job, devices, slots) else None
         if verdict is None:
             unsure.add(job.job_id)
         elif verdict:
             hit.add(job.job_id)
     return Attribution(frozenset(hit), frozenset(unsure), _sentence(pci, hit, unsure))
+
+
+def _holds_all(
+    job: JobGpus, devices: tuple[Device, ...], slots: tuple[GresSlot, ...] | None
+) -> bool:
+    """Whether a job surely holds every GPU of the node, as far as they are GRES: all are."""
+    count = len(slots or ())
+    return count > 0 and count >= len(devices) and job.indexes == frozenset(range(count))
 
 
 def _holds(held: frozenset[_Held], pci: str, gpu_instance: int | None) -> bool | None:
@@ -233,7 +245,7 @@ def _held(
     """The GPUs or instances that a job holds, or None if one of them cannot be identified."""
     if job.uuids:
         found = [_by_uuid(uuid, devices) for uuid in job.uuids]
-    elif job.indexes is None:
+    elif job.indexes is None or (slots is None and not job.indexes):
         return None
     else:
         found = [_by_index(index, devices, slots or ()) for index in job.indexes]

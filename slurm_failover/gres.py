@@ -14,6 +14,7 @@ _DEVICE_FILE = re.compile(r"(?:^|/)nvidia(\d+)$")
 _PAIR = re.compile(r"(\w+)=(\S+)")
 _BRACKETS = re.compile(r"\[([^\[\]]*)\]")
 _DETAIL = re.compile(r"([^\s:,()]+)(?::[^\s:,()]+)?:(\d+)(?:\(([^()]*)\))?")
+_COUNTED = re.compile(r"(?:^|,)gpu(?::(?!\d+(?:[(,]|$))[^\s:,()]+)?(?::(\d+))?(?=[(,]|$)")
 _SPANS = re.compile(r"\d+(-\d+)?(,\d+(-\d+)?)*")
 _UNSET = ("", "(null)", "N/A")
 
@@ -40,26 +41,9 @@ def slots_from_slurmd(text: str) -> tuple[GresSlot, ...]:
     return tuple(slots)
 
 
-def slots_from_gres_conf(text: str, node: str) -> tuple[GresSlot, ...] | None:
-    """The GPU GRES that a gres.conf gives a node, or None where the file alone does not say.
-
-    That is so with AutoDetect (slurmd orders what it found by PCI id), with GPUs of several types
-    (slurmd goes by the order of slurm.conf), with Include, and with GPUs without a device file.
-    """
-    slots: list[GresSlot] = []
-    types = set()
-    for record in _records(text):
-        if not _names_node(record, node):
-            continue
-        if "include" in record or record.get("autodetect", "off").lower() != "off":
-            return None
-        if record.get("name", "").lower() != "gpu":
-            continue
-        if "file" not in record and "multiplefiles" not in record:
-            return None
-        types.add(record.get("type"))
-        slots += _slots({"File": record.get("file", ""), "Multi": record.get("multiplefiles", "")})
-    return tuple(slots) if len(types) <= 1 else None
+def count_gpus(gres: str) -> int:
+    """How many GPUs slurmctld counts on a node, from its ``gres``: ``gpu:a100:4(S:0-1),gpu:2``."""
+    return sum(int(count or 1) for count in _COUNTED.findall(gres))
 
 
 def physical_gpus(slots: tuple[GresSlot, ...] | None) -> int | None:
@@ -136,16 +120,3 @@ def _slots(record: dict[str, str]) -> Iterator[GresSlot]:
         minors = [next((minor for minor in minors if minor is not None), None)]
     for minor in minors:
         yield GresSlot(minor, None if unique_id in _UNSET else unique_id)
-
-
-def _records(text: str) -> Iterator[dict[str, str]]:
-    for line in text.replace("\\\n", " ").splitlines():
-        bare = line.partition("#")[0].strip()
-        if bare.lower().startswith("include "):
-            yield {"include": bare}
-        elif bare:
-            yield {key.lower(): value for key, value in _PAIR.findall(bare)}
-
-
-def _names_node(record: dict[str, str], node: str) -> bool:
-    return "nodename" not in record or node in expand(record["nodename"])

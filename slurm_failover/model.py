@@ -223,7 +223,9 @@ class JobFacts:
 
 @dataclass(frozen=True, slots=True)
 class NodeFacts:
-    """What Slurm says of one node at one moment."""
+    """What Slurm says of one node at one moment. ``gpus`` is how many it has as GRES; None where
+    that was not told.
+    """
 
     name: str
     states: frozenset[str] = frozenset()
@@ -232,6 +234,7 @@ class NodeFacts:
     extra: str = ""
     comment: str = ""
     partitions: tuple[str, ...] = ()
+    gpus: int | None = None
 
     def has(self, *states: str) -> bool:
         """Whether the node is in any of the given Slurm states or flags."""

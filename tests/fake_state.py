@@ -92,9 +92,12 @@ class FakeNode:
     reason_time: int = 0
     extra: str = ""
     comment: str = ""
+    gpus: int | None = None
 
     def facts(self) -> NodeFacts:
         """The node as Slurm shows it."""
         states = frozenset(self.flags or {"IDLE"})
         since = float(self.reason_time)
-        return NodeFacts(self.name, states, self.reason, since, self.extra, self.comment)
+        return NodeFacts(
+            self.name, states, self.reason, since, self.extra, self.comment, gpus=self.gpus
+        )

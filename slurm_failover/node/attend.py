@@ -150,6 +150,15 @@ class Attendant:
     def _read_slots(self) -> tuple[GresSlot, ...] | None:
         return self._slots
 
+    @cached_property
+    def _known_slots(self) -> tuple[GresSlot, ...] | None:
+        """The GPU GRES, or where slurmd does not say in time, how many slurmctld counts."""
+        from slurm_failover.gres import GresSlot
+
+        if self._slots is not None or self._facts.gpus is None:
+            return self._slots
+        return (GresSlot(),) * self._facts.gpus
+
     def _weigh(
         self, ledger: Ledger, last: int, shown: list[Event], since: float
     ) -> tuple[Blame, str, list[Event]]:
@@ -233,14 +242,14 @@ class Attendant:
         from slurm_failover.settings.limits import read_limits
 
         # Where GPUs are no GRES, whose a GPU was depends on who else was there.
-        ask = fault is not None or self._slots == ()
+        ask = fault is not None or self._known_slots == ()
         jobs = self._connect().jobs_on(self._node) if ask else []
         jobs = [job for job in jobs if job.job_id != occasion.starting]
         blame = replace(
             blame,
             node=self._node,
             devices=read_devices(ledger),
-            slots=self._slots,
+            slots=self._known_slots,
             jobs=tuple(job_gpus(job, self._node) for job in jobs),
         )
         ending = self._read_ending(blame, occasion.ended)

@@ -11,6 +11,7 @@ from typing import Any
 from ClusterShell.RangeSet import RangeSet, RangeSetParseError
 
 from slurm_failover.errors import SlurmError
+from slurm_failover.gres import count_gpus
 from slurm_failover.model import JobFacts, NodeFacts
 
 _TOO_LARGE = 2**64
@@ -77,6 +78,7 @@ def read_node(raw: Any) -> NodeFacts:
         extra=read_text(raw, "extra"),
         comment=read_text(raw, "comment"),
         partitions=_texts(raw.get("partitions")),
+        gpus=count_gpus(raw["gres"]) if isinstance(raw.get("gres"), str) else None,
     )
 
 

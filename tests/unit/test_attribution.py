@@ -16,11 +16,11 @@ from slurm_failover.attribution import (
 )
 from slurm_failover.gres import (
     GresSlot,
+    count_gpus,
     expand,
     held_indexes,
     indexes_on_node,
     physical_gpus,
-    slots_from_gres_conf,
     slots_from_slurmd,
 )
 from slurm_failover.health.gpu_state import DriverDevice, Gpu, GpuState, MigInstance
@@ -246,32 +246,34 @@ def test_a_mig_instance_of_several_device_files_is_one_slot() -> None:
 
 
 @pytest.mark.parametrize(
-    ("conf", "slots"),
+    ("gres", "count"),
     [
-        ("Name=gpu File=/dev/nvidia[0-1]", (GresSlot(0), GresSlot(1))),
-        ("NAME=gpu type=a100 file=/dev/nvidia1\nName=gpu Type=a100 File=/dev/nvidia0", (1, 0)),
-        ("NodeName=n[1-3] Name=gpu File=/dev/nvidia7 # comment", (7,)),
-        ("NodeName=n[4-9] Name=gpu File=/dev/nvidia7", ()),
-        ("NodeName=n9 AutoDetect=nvml\nName=gpu File=/opt/fake/nvidia4", (4,)),
-        ("Name=gpu \\\n File=/dev/nvidia3", (3,)),
-        ("Name=gpu MultipleFiles=/dev/nvidia2,/dev/nvidia-caps/nvidia-cap21", (2,)),
-        ("Name=license Count=4", ()),
-        ("AutoDetect=nvml", None),
-        ("AutoDetect=nvml\nName=gpu File=/dev/nvidia0", None),
-        ("Include more.conf", None),
-        ("Name=gpu Count=4", None),
-        ("Name=gpu Type=b File=/dev/nvidia0\nName=gpu Type=a File=/dev/nvidia1", None),
+        ("", 0),
+        ("gpu", 1),
+        ("gpu:2", 2),
+        ("gpu:a100", 1),
+        ("gpu:a100:4(S:0-1)", 4),
+        ("gpu:a100:4(S:0,2),gpu:3090:2(S:1)", 6),
+        ("nic:2,gpu:2(S:0),shard:16,gpu_memory:80", 2),
+        ("shard:gpu:8", 0),
     ],
 )
-def test_gres_conf_gives_the_order_or_says_that_it_cannot(
-    conf: str, slots: tuple[object, ...] | None
-) -> None:
-    wanted = (
-        None
-        if slots is None
-        else tuple(s if isinstance(s, GresSlot) else GresSlot(s) for s in slots)
-    )
-    assert slots_from_gres_conf(conf, "n2") == wanted
+def test_the_gpus_that_slurmctld_names_are_counted(gres: str, count: int) -> None:
+    assert count_gpus(gres) == count
+
+
+def test_where_only_the_number_of_gpus_is_known_a_fault_hits_the_job_that_holds_them_all() -> None:
+    jobs = [JobGpus(1, frozenset({0, 1})), JobGpus(2, frozenset({0})), JobGpus(3, frozenset())]
+    answer = jobs_hit(fault("0000:9b:00"), jobs, (), (GresSlot(), GresSlot()))
+    assert hit(answer) == ([1], [2])
+    more = jobs_hit(fault("0000:9b:00"), jobs, DEVICES, (GresSlot(), GresSlot()))
+    assert hit(more) == ([], [1, 2])
+
+
+def test_where_nothing_is_known_of_gres_a_job_without_indexes_may_hold_any_gpu() -> None:
+    jobs = [JobGpus(1, frozenset())]
+    assert hit(jobs_hit(fault("0000:9b:00"), jobs, DEVICES, None)) == ([], [1])
+    assert hit(jobs_hit(fault("0000:9b:00"), jobs, DEVICES, SLOTS)) == ([], [])
 
 
 def test_gpus_are_counted_only_where_every_slot_names_one() -> None:

@@ -41,9 +41,9 @@ class Node:
         self.slurm = FakeSlurm(now=int(time.time()) - 100)
         self.slurm.parameters["SchedulerParameters"] = "nohold_on_prolog_fail"
         self.said: list[str] = []
-        slurmd = folder / "slurmd"
-        slurmd.write_text("#!/bin/sh\n")
-        slurmd.chmod(0o755)
+        self.slurmd = folder / "slurmd"
+        self.slurmd.write_text("#!/bin/sh\n")
+        self.slurmd.chmod(0o755)
         self.settings = Settings(
             sources=SourceSettings(
                 kmsg=str(self.log),
@@ -53,7 +53,7 @@ class Node:
                 ipmitool="",
                 slurmd_log="",
             ),
-            slurm=SlurmSettings(slurmd=str(slurmd)),
+            slurm=SlurmSettings(slurmd=str(self.slurmd)),
             state=StateSettings(directory=str(folder / "state")),
         )
         self.environment: dict[str, str] = {"SLURMD_NODENAME": "n1"}
@@ -174,6 +174,20 @@ def test_what_a_user_wrote_into_the_log_is_not_believed(node: Node) -> None:
     assert not node.end_job(label)
     assert node.reason == ""
     assert JobCause.HARDWARE not in node.causes()
+
+
+@pytest.mark.parametrize(
+    ("gpus", "cause"), [(0, JobCause.HARDWARE), (2, JobCause.UNKNOWN), (None, JobCause.UNKNOWN)]
+)
+def test_where_slurmd_does_not_name_its_gpus_in_time_slurmctlds_count_may_tell_whose_it_was(
+    node: Node, gpus: int | None, cause: JobCause
+) -> None:
+    node.slurmd.write_text("#!/bin/sh\nexit 1\n")
+    node.slurm.peek_node("n1").gpus = gpus
+    label = node.run_job()
+    node.record(LOST)
+    assert node.end_job(label)
+    assert node.causes() == [cause]
 
 
 # --- a fault while a job runs ---------------------------------------------------------------------
