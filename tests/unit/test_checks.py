@@ -177,17 +177,25 @@ def test_what_a_user_wrote_into_the_log_is_not_believed(node: Node) -> None:
 
 
 @pytest.mark.parametrize(
-    ("gpus", "cause"), [(0, JobCause.HARDWARE), (2, JobCause.UNKNOWN), (None, JobCause.UNKNOWN)]
+    ("gpus", "held", "causes"),
+    [
+        (0, "", [JobCause.HARDWARE]),
+        (2, "0,1", [JobCause.HARDWARE]),
+        (2, "0", [JobCause.UNKNOWN]),
+        (2, "", []),
+        (None, "", [JobCause.UNKNOWN]),
+    ],
 )
 def test_where_slurmd_does_not_name_its_gpus_in_time_slurmctlds_count_may_tell_whose_it_was(
-    node: Node, gpus: int | None, cause: JobCause
+    node: Node, gpus: int | None, held: str, causes: list[JobCause]
 ) -> None:
     node.slurmd.write_text("#!/bin/sh\nexit 1\n")
     node.slurm.peek_node("n1").gpus = gpus
     label = node.run_job()
+    node.environment["SLURM_JOB_GPUS"] = held
     node.record(LOST)
     assert node.end_job(label)
-    assert node.causes() == [cause]
+    assert node.causes() == causes
 
 
 # --- a fault while a job runs ---------------------------------------------------------------------
