@@ -128,15 +128,13 @@ def _read_node(raw: dict[str, Any]) -> NodeFacts | Unclear:
         extra=_text(raw, "extra"),
         comment=_text(raw, "comment"),
         partitions=tuple(raw["partitions"]),
-        gpus=_count_gpus(raw.get("configured_gres")),
+        gpus=_count_gpus(raw["configured_gres"]),
     )
 
 
-def _count_gpus(gres: Any) -> int | None:
+def _count_gpus(gres: dict[str, int]) -> int:
     """The GPUs in what pyslurm makes of a node's GRES: numbers by ``gpu`` or ``gpu:TYPE``."""
-    if not isinstance(gres, dict):
-        return None
-    return sum(int(count) for name, count in gres.items() if name.partition(":")[0] == "gpu")
+    return sum(count for name, count in gres.items() if name.partition(":")[0] == "gpu")
 
 
 def _components(raws: Iterable[dict[str, Any]]) -> dict[Any, tuple[int, ...]]:

@@ -50,7 +50,16 @@ JOB = (
     "standard_output",
     "batch_host",
 )
-NODE = ("name", "state", "reason", "reason_time", "extra", "comment", "partitions")
+NODE = (
+    "name",
+    "state",
+    "reason",
+    "reason_time",
+    "extra",
+    "comment",
+    "partitions",
+    "configured_gres",
+)
 FEW = 16
 """Up to so many jobs are asked for one by one; for more, all jobs are one request."""
 

@@ -128,7 +128,8 @@ def test_the_states_and_words_of_nodes_are_read(release: str) -> None:
     assert ours.reason_time > 1.7e9
     assert read_evidence(ours.name, ours.extra) == []
     assert node(release, "down").has("DOWN")
-    assert "gpu" in node(release, "at work or idle").partitions
+    busy = node(release, "at work or idle")
+    assert ("gpu" in busy.partitions, busy.gpus) == (True, 3)
 
 
 # --- as it may become -----------------------------------------------------------------------------
