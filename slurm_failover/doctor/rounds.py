@@ -16,6 +16,7 @@ from slurm_failover.doctor.finding import Finding, error
 from slurm_failover.doctor.hooks import check_hooks, check_state
 from slurm_failover.doctor.host import Host
 from slurm_failover.doctor.sources import check_gpus, check_rules, check_sources, check_zone
+from slurm_failover.doctor.watcher import check_watcher
 from slurm_failover.errors import FailoverError
 from slurm_failover.wiring import Role
 
@@ -36,6 +37,7 @@ CHECKS: tuple[tuple[str, frozenset[Role], Check], ...] = (
     ("sbatch --failover", _ALL, check_option),
     ("logs", _NODE, check_sources),
     ("NVML", _NODE, check_gpus),
+    ("watcher", _NODE, check_watcher),
     ("time zone", _NODE, check_zone),
     ("clock", _ALL, check_clock),
     ("other tools", _CONTROLLER, check_rivals),

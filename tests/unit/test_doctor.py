@@ -4,15 +4,19 @@ from __future__ import annotations
 
 import json
 import os
+import select
 import tempfile
+import threading
 import time
 from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
 
 import pytest
 from click.testing import CliRunner, Result
 
+from slurm_failover import files
 from slurm_failover.cli import main
 from slurm_failover.commands import doctor as doctor_command
 from slurm_failover.doctor import cluster, hooks, sources
@@ -27,9 +31,12 @@ from slurm_failover.doctor.config import (
 )
 from slurm_failover.doctor.finding import Finding, Level
 from slurm_failover.doctor.host import Host
+from slurm_failover.doctor.watcher import check_watcher
 from slurm_failover.errors import SlurmUnavailable
 from slurm_failover.health.gpu_state import Gpu, GpuState
 from slurm_failover.model import JobFacts
+from slurm_failover.node import caught
+from slurm_failover.node.ask import Desk, Question
 from slurm_failover.settings.tables import (
     FailoverSettings,
     Settings,
@@ -320,6 +327,65 @@ def test_a_log_that_slurmd_does_not_write_to_is_told_with_the_setting(tmp_path: 
     assert found["slurmd's log"].remedy == (
         f'[sources] slurmd_log = "{tmp_path}/slurmd.log" in settings.toml'
     )
+
+
+@contextmanager
+def watcher_that_answers(folder: Path, word: str) -> Iterator[None]:
+    """A watcher's lock, and its desk; with no word it is silent."""
+    desk = Desk(str(folder))
+
+    def serve() -> None:
+        for question in read_question(desk):
+            desk.answer(question, word)
+
+    served = threading.Thread(target=serve)
+    with files.locked(f"{folder}/lock", 0):
+        if word:
+            served.start()
+        yield
+    if word:
+        served.join()
+    desk.close()
+
+
+def read_question(desk: Desk) -> list[Question]:
+    ready, _, _ = select.select([desk], [], [], 10)
+    return desk.questions() if ready else []
+
+
+@pytest.mark.parametrize(
+    ("word", "level", "found"),
+    [
+        ("clean", Level.OK, "answers: clean"),
+        ("busy", Level.OK, "answers: busy"),
+        ("blind", Level.ERROR, "it lives, and its checks judge nothing"),
+        ("", Level.ERROR, "it runs and does not answer"),
+    ],
+)
+def test_a_watcher_that_gets_no_work_done_is_told(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, word: str, level: Level, found: str
+) -> None:
+    monkeypatch.setattr(caught, "FOLDER", str(tmp_path))
+    monkeypatch.setattr(os, "geteuid", lambda: 0)
+    with watcher_that_answers(tmp_path, word):
+        [finding] = check_watcher(on(tmp_path))
+    assert (finding.level, finding.found) == (level, found)
+
+
+def test_a_node_without_a_watcher_is_fit_and_its_health_checks_pace_is_told(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(caught, "FOLDER", str(tmp_path))
+    monkeypatch.setattr(os, "geteuid", lambda: 0)
+    [finding] = check_watcher(on(tmp_path))
+    told = "none runs: the health check does its work, every 30 s"
+    assert (finding.level, finding.found) == (Level.OK, told)
+
+
+def test_only_root_can_ask_the_watcher(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(os, "geteuid", lambda: 1000)
+    [finding] = check_watcher(on(tmp_path))
+    assert (finding.level, finding.remedy) == (Level.WARNING, "run this as root to be sure")
 
 
 def test_broken_settings_and_rules_are_errors(tmp_path: Path) -> None:
