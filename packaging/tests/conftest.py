@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Callable, Iterator
+from functools import cache
 from pathlib import Path
 
 import pytest
@@ -39,28 +40,27 @@ def packages(suite: str) -> Path:
     return containers.build_packages(suite)[0].parent
 
 
-@pytest.fixture
-def new_host(suite: str, packages: Path) -> Iterator[Callable[[str], Host]]:
-    """Makes hosts of an image's stage, ``host`` or ``builder``, and removes them."""
+@pytest.fixture(scope="session")
+def image(suite: str) -> Callable[[str], str]:
+    """The image of a stage, ``host`` or ``builder``."""
     client = docker.from_env(timeout=600)
-    hosts: list[Host] = []
-
-    def make(stage: str) -> Host:
-        hosts.append(Host(containers.ensure_image(client, suite, stage), packages))
-        return hosts[-1]
-
-    yield make
-    for made in hosts:
-        made.remove()
+    return cache(lambda stage: containers.ensure_image(client, suite, stage))
 
 
 @pytest.fixture
-def host(new_host: Callable[[str], Host]) -> Host:
+def host(image: Callable[[str], str], packages: Path) -> Iterator[Host]:
     """A fresh host with Slurm, where an admin has the package manager's tools."""
-    return new_host("host")
+    yield from fresh(image("host"), packages)
 
 
 @pytest.fixture
-def builder(new_host: Callable[[str], Host]) -> Host:
-    """A fresh host that has lintian and rpm as well."""
-    return new_host("builder")
+def builder(image: Callable[[str], str], packages: Path) -> Iterator[Host]:
+    """A fresh host that has lintian, rpm and dnf as well."""
+    yield from fresh(image("builder"), packages)
+
+
+def fresh(image: str, packages: Path) -> Iterator[Host]:
+    """A host of an image, which is removed after use."""
+    made = Host(image, packages)
+    yield made
+    made.remove()

@@ -2,16 +2,22 @@
 
 from __future__ import annotations
 
+import configparser
 import secrets
 import threading
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from pathlib import Path
+from typing import Any
 
 import docker
 
+ROOT = Path(__file__).resolve().parents[2]
+SHARE = "/opt/slurm-failover/share/slurm-failover"
+SETTINGS = "/etc/slurm-failover/settings.toml"
 NAME = "host1"
-DAEMON = Path(__file__).resolve().parents[2] / "docker" / "bin" / "cluster-daemon"
+DAEMON = ROOT / "docker" / "bin" / "cluster-daemon"
 CONF = f"""ClusterName=one
 SlurmctldHost={NAME}
 SlurmUser=slurm
@@ -40,26 +46,40 @@ echo CgroupPlugin=disabled >/etc/slurm/cgroup.conf
 cat >/etc/slurm/slurm.conf
 for name in munged slurmctld slurmd; do cluster-daemon start $name; done
 """
+# Looks every few milliseconds, while /tmp/watching is there, whether Slurm would find its hook.
+WATCH = f"""cd /tmp && touch watching && while [ -e watching ]; do
+    [ -x {SHARE}/prolog/prolog.sh ] && SLURM_JOB_ID=1 sh {SHARE}/prolog/task_prolog.sh ||
+        echo gone >>missed
+    echo . >>looks
+done"""
+
+
+def version() -> str:
+    """What setup.cfg says."""
+    setup = configparser.ConfigParser()
+    setup.read(ROOT / "setup.cfg")
+    return setup["metadata"]["version"]
 
 
 class Host:
     """One container. Slurm finds no host by name where there is no address but the loopback's."""
 
-    def __init__(self, image: str, packages: Path) -> None:
+    def __init__(self, image: str, packages: Path, **more: Any) -> None:
+        """``more`` are further options of the container."""
         self._client = docker.from_env(timeout=180)
-        self._container = self._client.containers.run(
-            image,
-            ["sleep", "infinity"],
-            name=f"slurm-failover-packages-{secrets.token_hex(3)}",
-            entrypoint="",
-            hostname=NAME,
-            init=True,
-            detach=True,
-            volumes={
-                str(packages): {"bind": "/packages", "mode": "ro"},
-                str(DAEMON): {"bind": "/usr/local/sbin/cluster-daemon", "mode": "ro"},
-            },
-        )
+        mounts = {
+            str(packages): {"bind": "/packages", "mode": "ro"},
+            str(DAEMON): {"bind": "/usr/local/sbin/cluster-daemon", "mode": "ro"},
+        }
+        options = {
+            "command": ["sleep", "infinity"],
+            "name": f"slurm-failover-packages-{secrets.token_hex(3)}",
+            "entrypoint": "",
+            "hostname": NAME,
+            "init": True,
+            "volumes": mounts | more.pop("volumes", {}),
+        }
+        self._container = self._client.containers.run(image, detach=True, **(options | more))
 
     def remove(self) -> None:
         """End it."""
@@ -76,6 +96,23 @@ class Host:
         status, output = self.run(command, user)
         assert status == 0, f"{command} ended with {status}: {output}"
         return output
+
+    def python(self) -> str:
+        """The release of the distribution's Python, such as 3.13."""
+        return self.check("/usr/bin/python3 -V").split()[-1].rpartition(".")[0]
+
+    def slurm(self) -> str:
+        """The release of the distribution's Slurm, such as 24.11; a host of no cluster can tell."""
+        return ".".join(self.check("dpkg-query -W -f '${Version}' slurmd").split(".")[:2])
+
+    @contextmanager
+    def no_hook_missing(self) -> Iterator[None]:
+        """Whatever is done meanwhile, Slurm would find its hooks at every moment."""
+        self.check(f"nohup bash -c '{WATCH}' >/dev/null 2>&1 & ")
+        self.wait(lambda: self.run("[ -s /tmp/looks ]")[0] == 0, "the first look")
+        yield
+        self.check("rm /tmp/watching")
+        assert self.run("cat /tmp/missed")[0] != 0, "a hook was missing for a moment"
 
     def start_slurm(self) -> None:
         """Let this be a cluster of one host, with a stock slurm.conf."""
