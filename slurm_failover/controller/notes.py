@@ -92,5 +92,5 @@ class Notes:
             text = files.read_whole(path)
             job_id, label, ending, record = json.loads(text or "")
             return Note(int(job_id), str(label), Ending(ending), decode_record(record))
-        except (ValueError, TypeError, RecordError):
+        except (ValueError, TypeError, OverflowError, RecordError):
             return None

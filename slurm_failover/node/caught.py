@@ -8,9 +8,9 @@ writes it. A healthy hook reads it too, so this module imports next to nothing.
 from __future__ import annotations
 
 import os
-from typing import NamedTuple
 
 from slurm_failover import files
+from slurm_failover.frozen import dataclass
 from slurm_failover.sources import kmsg
 
 FOLDER = "/run/slurm-failover/watch"
@@ -23,7 +23,8 @@ EVENTS = "events"
 _NAME = "caught"
 
 
-class Caught(NamedTuple):
+@dataclass(frozen=True, slots=True)
+class Caught:
     """Suspicious records of boot ``boot``, and the number of the last record that was read."""
 
     boot: str

@@ -10,7 +10,6 @@ from __future__ import annotations
 import os
 import time
 from collections.abc import Callable, Mapping
-from typing import TYPE_CHECKING
 
 from slurm_failover.node import stops
 from slurm_failover.node.due import Sources, gpu_news, watcher_news
@@ -20,6 +19,7 @@ from slurm_failover.node.memory import Memory
 from slurm_failover.sources import kmsg
 from slurm_failover.sources.presence import nvml_may_answer
 
+TYPE_CHECKING = False
 if TYPE_CHECKING:
     from slurm_failover.model import NodeFacts
     from slurm_failover.node.attend import Ended, Outcome

@@ -8,13 +8,13 @@ from __future__ import annotations
 import time
 from collections.abc import Iterator
 from contextlib import suppress
-from typing import TYPE_CHECKING
 
 from slurm_failover import files
 from slurm_failover.node import caught
 from slurm_failover.node.ask import ask_watcher
 from slurm_failover.sources.presence import NO_DRIVER, nvml_may_answer
 
+TYPE_CHECKING = False
 if TYPE_CHECKING:
     from slurm_failover.node.ledger import Ledger
     from slurm_failover.node.readings import Reading

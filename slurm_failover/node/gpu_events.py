@@ -41,7 +41,7 @@ def read_heard(part: dict[str, Any]) -> XidEvent | None:
     try:
         pci = canonical_pci(str(part["pci"]))
         return XidEvent(float(part["time"]), pci, int(part["xid"]), part.get("gpu_instance"))
-    except (KeyError, TypeError, ValueError):
+    except (KeyError, TypeError, ValueError, OverflowError):
         return None
 
 

@@ -9,10 +9,13 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import asdict, dataclass, field, replace
-from typing import TYPE_CHECKING, Any
 
+from slurm_failover.frozen import dataclass, field, replace
+
+TYPE_CHECKING = False
 if TYPE_CHECKING:
+    from typing import Any
+
     from slurm_failover.model import Event
 
 KEEP_FAULTS = 100
@@ -142,6 +145,8 @@ def _enums() -> dict[str, Callable[[Any], Any]]:
 
 def keep_events(ledger: Ledger, shown: Iterable[Event], now: float) -> Ledger:
     """The ledger with the events of a look. One that lasts is one event that grows longer."""
+    import dataclasses
+
     kept = [event for event in read_events_kept(ledger) if _last(event) > now - KEEP_EVENTS_FOR]
     for event in shown:
         same = next((old for old in kept if is_same(old, event)), None)
@@ -149,8 +154,9 @@ def keep_events(ledger: Ledger, shown: Iterable[Event], now: float) -> Ledger:
             kept.append(event)
         else:
             kept.remove(same)
-            kept.append(replace(event, time=same.time, lines=same.lines + 1))
-    return replace(ledger, events=tuple(asdict(event) for event in kept[-KEEP_EVENTS:]))
+            kept.append(dataclasses.replace(event, time=same.time, lines=same.lines + 1))
+    newest = kept[-KEEP_EVENTS:]
+    return replace(ledger, events=tuple(dataclasses.asdict(event) for event in newest))
 
 
 def is_same(old: Event, new: Event) -> bool:
@@ -183,7 +189,7 @@ def read_ledger(text: str) -> Ledger:
 
 def write_ledger(ledger: Ledger) -> str:
     """The ledger as a file's text."""
-    return json.dumps(asdict(ledger), indent=1) + "\n"
+    return json.dumps(vars(ledger), default=vars, indent=1) + "\n"
 
 
 def _fault(raw: dict[str, Any]) -> JudgedFault:

@@ -9,15 +9,15 @@ from __future__ import annotations
 
 import os
 import stat
-from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING
 
 from slurm_failover.anchors import read_anchors
 from slurm_failover.errors import SourceUnreadable
+from slurm_failover.frozen import dataclass, replace
 from slurm_failover.node import caught
 from slurm_failover.node.ask import ask_watcher
 from slurm_failover.sources import kmsg
 
+TYPE_CHECKING = False
 if TYPE_CHECKING:
     from pathlib import Path
 
@@ -107,9 +107,8 @@ def _glance_beside(
     if not os.access(sources.kmsg, os.R_OK):
         return nothing
     found = _glance(sources, after).suspicious
-    return nothing._replace(
-        suspicious=[raw for raw in found if kmsg.sequence(raw) <= held.position]
-    )
+    known = [raw for raw in found if kmsg.sequence(raw) <= held.position]
+    return replace(nothing, suspicious=known)
 
 
 def _is_pipe(path: str) -> bool:
@@ -135,10 +134,12 @@ def read_rules(sources: SourceSettings) -> Catalogue:
 
 def read_faults(look: Look, rules: Catalogue) -> list[Event]:
     """The events in a look's records."""
+    from dataclasses import replace as replace_in
+
     from slurm_failover.classify import read_events
     from slurm_failover.parse import parse_kmsg
 
-    records = (replace(parse_kmsg(raw, look.boot_time), source="kmsg") for raw in look.records)
+    records = (replace_in(parse_kmsg(raw, look.boot_time), source="kmsg") for raw in look.records)
     return read_events(records, rules)
 
 

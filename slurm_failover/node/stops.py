@@ -8,9 +8,9 @@ from __future__ import annotations
 
 import json
 import os
-from dataclasses import astuple, dataclass
 
 from slurm_failover import files
+from slurm_failover.frozen import dataclass
 
 FOLDER = "/run/slurm-failover/stops"
 
@@ -45,7 +45,7 @@ def is_noted(path: str) -> bool:
 def write_stop(stop: Stop) -> None:
     """Note a stop."""
     files.make_folder(FOLDER)
-    files.write_whole(stop.path, json.dumps(astuple(stop)))
+    files.write_whole(stop.path, json.dumps([stop.label, stop.start, stop.until]))
 
 
 def read_stop(path: str) -> Stop | None:

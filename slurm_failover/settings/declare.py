@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
-from dataclasses import field
-from typing import TypeVar
+from slurm_failover.frozen import field
 
-_T = TypeVar("_T")
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from typing import TypeVar
+
+    _T = TypeVar("_T")
 
 
 def setting(

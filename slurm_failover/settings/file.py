@@ -5,14 +5,16 @@ A file that can not be understood is an error that names file, key and line; not
 
 from __future__ import annotations
 
-from dataclasses import Field, fields
-from typing import TYPE_CHECKING, Any
-
 from slurm_failover.errors import SettingsError
+from slurm_failover.frozen import fields
 from slurm_failover.settings.tables import DEFAULT_PATH, Settings
 
+TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Iterable
+    from typing import Any
+
+    from slurm_failover.frozen import Field
 
 
 def load_settings(path: str = DEFAULT_PATH) -> Settings:

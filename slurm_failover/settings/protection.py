@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
+from slurm_failover.frozen import dataclass
 from slurm_failover.settings.declare import setting
 
 

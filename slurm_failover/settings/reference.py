@@ -6,9 +6,9 @@ import json
 import re
 import textwrap
 from collections.abc import Iterator
-from dataclasses import Field, fields
 from typing import Any
 
+from slurm_failover.frozen import Field, fields
 from slurm_failover.settings.tables import DEFAULT_PATH, Settings
 
 _NOTE = "Written by docs/generate.py from slurm_failover/settings: change it there."

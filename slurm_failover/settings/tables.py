@@ -5,8 +5,7 @@ The same classes give the defaults, the checks and the reference page; file.py r
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
-
+from slurm_failover.frozen import dataclass, field
 from slurm_failover.settings.declare import setting
 from slurm_failover.settings.protection import (
     BreakerSettings,

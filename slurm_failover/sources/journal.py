@@ -61,9 +61,9 @@ class Numbered:
             if entry["_TRANSPORT"] != "kernel":
                 return None
             micros = _number(entry["_SOURCE_MONOTONIC_TIMESTAMP"])
-            level, facility = int(entry["PRIORITY"]), _number(entry.get("SYSLOG_FACILITY", _USER))
+            level, facility = _number(entry["PRIORITY"]), _number(entry.get("SYSLOG_FACILITY", _USER))
             text = _text(entry["MESSAGE"])
-        except (ValueError, TypeError, KeyError, RecursionError):
+        except (ValueError, TypeError, KeyError, OverflowError, RecursionError):
             return None
         self._last = max(micros * 1000, self._last + 1)
         return b"%d,%d,%d,-;%s\n" % (facility << 3 | level & 7, self._last, micros, text)

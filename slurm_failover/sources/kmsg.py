@@ -11,16 +11,17 @@ import errno
 import os
 import stat
 import time
-from typing import NamedTuple
 
 from slurm_failover.errors import SourceUnreadable
+from slurm_failover.frozen import dataclass
 
 _RECORD_SIZE = 16384
 _CHUNK = 1 << 20
 _BOOT_ID = "sys/kernel/random/boot_id"
 
 
-class Glance(NamedTuple):
+@dataclass(frozen=True, slots=True)
+class Glance:
     """The records that might speak of a fault, and the sequence number of the last one read."""
 
     suspicious: list[bytes]

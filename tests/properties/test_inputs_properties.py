@@ -199,6 +199,12 @@ journal_entries = st.dictionaries(
     ]
     * 2
 )
+@example(
+    [
+        b'{"_TRANSPORT": "kernel", "MESSAGE": "x", "PRIORITY": Infinity, '
+        b'"_SOURCE_MONOTONIC_TIMESTAMP": 5}'
+    ]
+)
 def test_any_lines_of_the_journal_give_the_kernels_records_alone(lines: list[bytes]) -> None:
     records = Numbered().records(lines)
     assert len(records) <= sum(b'"kernel"' in line for line in lines)

@@ -31,18 +31,18 @@ def test_a_look_finds_the_suspicious_records_and_the_last_number(tmp_path: Path)
 
 def test_what_was_looked_at_is_not_looked_at_again(tmp_path: Path) -> None:
     (tmp_path / "kmsg").write_bytes(LOG)
-    assert kmsg.glance(str(tmp_path / "kmsg"), ANCHORS, after=11) == ([], 12)
-    assert kmsg.glance(str(tmp_path / "kmsg"), ANCHORS, after=12) == ([], 12)
+    assert kmsg.glance(str(tmp_path / "kmsg"), ANCHORS, after=11) == kmsg.Glance([], 12)
+    assert kmsg.glance(str(tmp_path / "kmsg"), ANCHORS, after=12) == kmsg.Glance([], 12)
 
 
 def test_an_empty_log_reaches_nowhere(tmp_path: Path) -> None:
     (tmp_path / "kmsg").touch()
-    assert kmsg.glance(str(tmp_path / "kmsg"), ANCHORS) == ([], -1)
+    assert kmsg.glance(str(tmp_path / "kmsg"), ANCHORS) == kmsg.Glance([], -1)
 
 
 def test_a_fifo_without_a_writer_does_not_hang(tmp_path: Path) -> None:
     os.mkfifo(tmp_path / "kmsg")
-    assert kmsg.glance(str(tmp_path / "kmsg"), ANCHORS) == ([], -1)
+    assert kmsg.glance(str(tmp_path / "kmsg"), ANCHORS) == kmsg.Glance([], -1)
 
 
 def test_a_fifo_gives_what_is_in_it(tmp_path: Path) -> None:
