@@ -61,7 +61,8 @@ class Numbered:
             if entry["_TRANSPORT"] != "kernel":
                 return None
             micros = _number(entry["_SOURCE_MONOTONIC_TIMESTAMP"])
-            level, facility = _number(entry["PRIORITY"]), _number(entry.get("SYSLOG_FACILITY", _USER))
+            level = _number(entry["PRIORITY"])
+            facility = _number(entry.get("SYSLOG_FACILITY", _USER))
             text = _text(entry["MESSAGE"])
         except (ValueError, TypeError, KeyError, OverflowError, RecursionError):
             return None
