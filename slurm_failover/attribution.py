@@ -15,12 +15,11 @@ from collections.abc import Iterable, Mapping
 from dataclasses import asdict, dataclass
 from typing import TYPE_CHECKING
 
-from slurm_failover.gres import indexes_on_node
+from slurm_failover.gres import GresSlot, indexes_on_node
 from slurm_failover.health.gpu_state import MigInstance
 from slurm_failover.model import Scope
 
 if TYPE_CHECKING:
-    from slurm_failover.gres import GresSlot
     from slurm_failover.health.gpu_state import GpuState
     from slurm_failover.model import Event, JobFacts
 
@@ -193,7 +192,7 @@ def _without_device(
     for job in running:
         if _held(job, known, slots) == frozenset():
             idle.add(job.job_id)
-        elif job.indexes == every_index:
+        elif slots and job.indexes == every_index:
             hit.add(job.job_id)
     unsure = frozenset(job.job_id for job in running) - hit - idle
     return Attribution(frozenset(hit), unsure, "the fault does not say on which GPU it was")
@@ -212,7 +211,7 @@ def _by_device(
         if held is not None:
             verdict = _holds(held, pci, gpu_instance)
         else:
-            verdict = True if _holds_all(job, devices, slots) else None
+            verdict = True if _holds_all(pci, job, devices, slots) else None
         if verdict is None:
             unsure.add(job.job_id)
         elif verdict:
@@ -221,11 +220,16 @@ def _by_device(
 
 
 def _holds_all(
-    job: JobGpus, devices: tuple[Device, ...], slots: tuple[GresSlot, ...] | None
+    pci: str, job: JobGpus, devices: tuple[Device, ...], slots: tuple[GresSlot, ...] | None
 ) -> bool:
-    """Whether a job surely holds every GPU of the node, as far as they are GRES: all are."""
+    """Whether a job surely holds a GPU although only the number of GRES is known: it holds them
+    all, they are as many as the node's GPUs, and none of those is shared out in instances.
+    """
+    whole = {device.pci for device in devices if not device.instances}
     count = len(slots or ())
-    return count > 0 and count >= len(devices) and job.indexes == frozenset(range(count))
+    is_only_counted = count > 0 and slots == (GresSlot(),) * count
+    holds_each = not job.uuids and job.indexes == frozenset(range(count))
+    return is_only_counted and holds_each and pci in whole and len(whole) == len(devices) == count
 
 
 def _holds(held: frozenset[_Held], pci: str, gpu_instance: int | None) -> bool | None:

@@ -14,7 +14,8 @@ _DEVICE_FILE = re.compile(r"(?:^|/)nvidia(\d+)$")
 _PAIR = re.compile(r"(\w+)=(\S+)")
 _BRACKETS = re.compile(r"\[([^\[\]]*)\]")
 _DETAIL = re.compile(r"([^\s:,()]+)(?::[^\s:,()]+)?:(\d+)(?:\(([^()]*)\))?")
-_COUNTED = re.compile(r"(?:^|,)gpu(?::(?!\d+(?:[(,]|$))[^\s:,()]+)?(?::(\d+))?(?=[(,]|$)")
+_PARTS = re.compile(r"(?:[^,(]|\([^)]*\))+")
+_COUNTED = re.compile(r"gpu(?::(?!\d+[KMGT]?(?:\(|$))[^\s:,()]+)?(?::(\d+))?(?:\([^)]*\))?")
 _SPANS = re.compile(r"\d+(-\d+)?(,\d+(-\d+)?)*")
 _UNSET = ("", "(null)", "N/A")
 
@@ -41,9 +42,13 @@ def slots_from_slurmd(text: str) -> tuple[GresSlot, ...]:
     return tuple(slots)
 
 
-def count_gpus(gres: str) -> int:
-    """How many GPUs slurmctld counts on a node, from its ``gres``: ``gpu:a100:4(S:0-1),gpu:2``."""
-    return sum(int(count or 1) for count in _COUNTED.findall(gres))
+def count_gpus(gres: str) -> int | None:
+    """How many GPUs slurmctld counts on a node, from its ``gres``: ``gpu:a100:4(S:0-1),gpu:2``;
+    None where a part of that can not be read.
+    """
+    gpus = [part for part in _PARTS.findall(gres) if re.match(r"gpu(?!\w)", part)]
+    counts = [_COUNTED.fullmatch(part) for part in gpus]
+    return sum(int(found[1] or 1) for found in counts if found) if all(counts) else None
 
 
 def physical_gpus(slots: tuple[GresSlot, ...] | None) -> int | None:

@@ -91,11 +91,11 @@ def is_outrun(record: Record, job: JobFacts) -> bool:
 
 
 def _to_be_counted(job: JobFacts, ending: Ending) -> int:
-    """How many restarts Slurm has yet to count of a job that is held: that of our own requeue, and
-    after a lost node one that it may have counted.
+    """How many restarts Slurm has yet to count of a job that is held: that of our own requeue, or
+    after a lost node its own, while the job is COMPLETING.
     """
     if ending is Ending.NODE_LOST:
-        return 1
+        return int(job.has("COMPLETING"))
     return 0 if job.has("PENDING") else 1
 
 

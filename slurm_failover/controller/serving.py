@@ -9,7 +9,7 @@ from slurm_failover import lifecycle
 from slurm_failover.controller.arrivals import Arrival, Kind, Queue
 from slurm_failover.controller.endings import hold_end, record_start
 from slurm_failover.controller.notes import Notes
-from slurm_failover.errors import FailoverError, SlurmUnavailable
+from slurm_failover.errors import FailoverError, HookEnded, SlurmUnavailable
 from slurm_failover.model import JobFacts, Limits, NodeFacts
 from slurm_failover.reporter import Report, report_to_nobody
 from slurm_failover.slurm.client import Slurm
@@ -54,7 +54,7 @@ class Server:
             queue.begin(arrival)
             try:
                 self._attend(arrival, jobs.get(arrival.job_id), nodes)
-            except SlurmUnavailable:
+            except (SlurmUnavailable, HookEnded):
                 queue.add(arrival)
                 raise
             queue.remove(arrival)

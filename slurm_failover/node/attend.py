@@ -242,14 +242,15 @@ class Attendant:
         from slurm_failover.settings.limits import read_limits
 
         # Where GPUs are no GRES, whose a GPU was depends on who else was there.
-        ask = fault is not None or self._known_slots == ()
+        slots = self._slots if fault is None else self._known_slots
+        ask = fault is not None or slots == ()
         jobs = self._connect().jobs_on(self._node) if ask else []
         jobs = [job for job in jobs if job.job_id != occasion.starting]
         blame = replace(
             blame,
             node=self._node,
             devices=read_devices(ledger),
-            slots=self._known_slots,
+            slots=slots,
             jobs=tuple(job_gpus(job, self._node) for job in jobs),
         )
         ending = self._read_ending(blame, occasion.ended)

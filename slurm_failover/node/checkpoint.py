@@ -40,7 +40,13 @@ def stop_job(slurm: Slurm, job: JobFacts, site: CheckpointSettings, say: Say) ->
     if not stops.is_noted(path):
         # Noted only after it: a signal that slurmctld did not take is sent at the next look.
         grace = _send(slurm, job, wish, say)
-        stops.write_stop(Stop(job.label, job.start, time.monotonic() + grace))
+        try:
+            stops.write_stop(Stop(job.label, job.start, time.monotonic() + grace))
+        except OSError as error:
+            # Not noted, it would be signalled at every look, and never stopped.
+            say(f"job {job.label} has no grace: {error}")
+            stop_now(slurm, job.label, job.start, say)
+            return
     _wait_for(path)
 
 

@@ -7,7 +7,8 @@ node is *unclear*, and whoever asked asks scontrol about it. Seen on 26.05.5:
 - of an exit code from 128 on what is above 128, which can not be told from a smaller one;
 - a description of the state in place of its reason, where there is one;
 - of a node in part use MIXED, whatever it was;
-- ``gres_detail`` and ``allocated`` not at all: only ``jobs_on`` is sure to tell them.
+- ``gres_detail`` and ``allocated`` not at all: only ``jobs_on`` is sure to tell them;
+- of a node's GRES what a parser of its own makes of them, which fails on some: not read.
 """
 
 from __future__ import annotations
@@ -128,13 +129,7 @@ def _read_node(raw: dict[str, Any]) -> NodeFacts | Unclear:
         extra=_text(raw, "extra"),
         comment=_text(raw, "comment"),
         partitions=tuple(raw["partitions"]),
-        gpus=_count_gpus(raw["configured_gres"]),
     )
-
-
-def _count_gpus(gres: dict[str, int]) -> int:
-    """The GPUs in what pyslurm makes of a node's GRES: numbers by ``gpu`` or ``gpu:TYPE``."""
-    return sum(count for name, count in gres.items() if name.partition(":")[0] == "gpu")
 
 
 def _components(raws: Iterable[dict[str, Any]]) -> dict[Any, tuple[int, ...]]:

@@ -50,16 +50,7 @@ JOB = (
     "standard_output",
     "batch_host",
 )
-NODE = (
-    "name",
-    "state",
-    "reason",
-    "reason_time",
-    "extra",
-    "comment",
-    "partitions",
-    "configured_gres",
-)
+NODE = ("name", "state", "reason", "reason_time", "extra", "comment", "partitions")
 FEW = 16
 """Up to so many jobs are asked for one by one; for more, all jobs are one request."""
 

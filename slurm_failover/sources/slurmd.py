@@ -5,7 +5,7 @@ from __future__ import annotations
 from slurm_failover.gres import GresSlot, slots_from_slurmd
 from slurm_failover.sources.bounded import run_bounded
 
-TIMEOUT = 10.0
+TIMEOUT = 8.0
 """Seconds. A node that is short of everything needs several to start a program."""
 
 

@@ -203,10 +203,10 @@ def test_both_adapters_tell_the_same_of_all_jobs_and_nodes(bound: Cluster) -> No
 
 
 def picture(cluster: Cluster, client: str) -> tuple[dict[int, JobFacts], dict[str, NodeFacts]]:
-    """All that an adapter tells, save for the GPUs that jobs hold."""
+    """All that an adapter tells, save for the GPUs that jobs hold and nodes have."""
     slurm = Remote(cluster, client)
     jobs = {job.job_id: replace(job, gres_detail=(), allocated=()) for job in slurm.jobs()}
-    return jobs, {node.name: node for node in slurm.nodes()}
+    return jobs, {node.name: replace(node, gpus=None) for node in slurm.nodes()}
 
 
 def make_a_mixture(cluster: Cluster, world: LiveWorld) -> None:

@@ -256,23 +256,43 @@ def test_a_mig_instance_of_several_device_files_is_one_slot() -> None:
         ("gpu:a100:4(S:0,2),gpu:3090:2(S:1)", 6),
         ("nic:2,gpu:2(S:0),shard:16,gpu_memory:80", 2),
         ("shard:gpu:8", 0),
+        ("gpu:a100:no_consume:4(S:0-1)", None),
+        ("shard:1K(S:0-1),gpu:1K", None),
     ],
 )
-def test_the_gpus_that_slurmctld_names_are_counted(gres: str, count: int) -> None:
+def test_the_gpus_that_slurmctld_names_are_counted(gres: str, count: int | None) -> None:
     assert count_gpus(gres) == count
 
 
 def test_where_only_the_number_of_gpus_is_known_a_fault_hits_the_job_that_holds_them_all() -> None:
-    jobs = [JobGpus(1, frozenset({0, 1})), JobGpus(2, frozenset({0})), JobGpus(3, frozenset())]
-    answer = jobs_hit(fault("0000:9b:00"), jobs, (), (GresSlot(), GresSlot()))
+    all_of_them = frozenset({0, 1, 2})
+    jobs = [JobGpus(1, all_of_them), JobGpus(2, frozenset({0})), JobGpus(3, frozenset())]
+    answer = jobs_hit(fault("0000:9b:00"), jobs, DEVICES, (GresSlot(),) * 3)
     assert hit(answer) == ([1], [2])
-    more = jobs_hit(fault("0000:9b:00"), jobs, DEVICES, (GresSlot(), GresSlot()))
-    assert hit(more) == ([], [1, 2])
+
+
+@pytest.mark.parametrize(
+    ("pci", "devices", "slots"),
+    [
+        ("0000:9b:00", (), (GresSlot(),) * 2),
+        ("0000:9b:00", DEVICES, (GresSlot(),) * 2),
+        ("0000:9b:00", DEVICES[:2], (GresSlot(),) * 2),
+        ("0000:3b:00", (DEVICES[0], MIG), (GresSlot(),) * 2),
+        ("0000:3b:00", DEVICES[:2], (GresSlot(minor=7), GresSlot(minor=7))),
+    ],
+    ids=["no GPU known", "more GPUs", "another GPU", "instances", "instances of one GPU"],
+)
+def test_where_a_gpu_may_be_outside_gres_a_job_that_holds_all_gres_is_not_blamed(
+    pci: str, devices: tuple[Device, ...], slots: tuple[GresSlot, ...]
+) -> None:
+    jobs = [JobGpus(1, frozenset({0, 1}))]
+    assert hit(jobs_hit(fault(pci), jobs, devices, slots)) == ([], [1])
 
 
 def test_where_nothing_is_known_of_gres_a_job_without_indexes_may_hold_any_gpu() -> None:
     jobs = [JobGpus(1, frozenset())]
     assert hit(jobs_hit(fault("0000:9b:00"), jobs, DEVICES, None)) == ([], [1])
+    assert hit(jobs_hit(fault(None), jobs, DEVICES, None)) == ([], [1])
     assert hit(jobs_hit(fault("0000:9b:00"), jobs, DEVICES, SLOTS)) == ([], [])
 
 

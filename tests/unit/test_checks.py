@@ -180,8 +180,7 @@ def test_what_a_user_wrote_into_the_log_is_not_believed(node: Node) -> None:
     ("gpus", "held", "causes"),
     [
         (0, "", [JobCause.HARDWARE]),
-        (2, "0,1", [JobCause.HARDWARE]),
-        (2, "0", [JobCause.UNKNOWN]),
+        (2, "0,1", [JobCause.UNKNOWN]),
         (2, "", []),
         (None, "", [JobCause.UNKNOWN]),
     ],

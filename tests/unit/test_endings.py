@@ -350,6 +350,9 @@ def test_what_a_hook_was_at_when_it_was_told_to_end_stays_in_the_queue(
         late.setattr(scene.slurm, "requeue_and_hold", run_out_of_time)
         with pytest.raises(HookEnded):
             scene.end(label)
+        for _ in range(3):
+            with pytest.raises(HookEnded):
+                scene.serve()
     scene.serve()
     assert scene.record(label).step is Step.HELD
 

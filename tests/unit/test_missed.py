@@ -132,7 +132,8 @@ def test_a_hold_after_one_more_restart_is_another_attempts() -> None:
         (Ending.FAILED, job("FAILED", restarts=1), 2),
         (Ending.FAILED, job("PENDING", held=True, restarts=2), 2),
         (Ending.STOPPED_BY_NODE, job("PENDING", held=True, restarts=2), 2),
-        (Ending.NODE_LOST, job("PENDING", restarts=1, failed_node="n1"), 2),
+        (Ending.NODE_LOST, job("PENDING", "COMPLETING", restarts=1, failed_node="n1"), 2),
+        (Ending.NODE_LOST, job("PENDING", restarts=2, failed_node="n1"), 2),
     ],
 )
 def test_a_job_is_held_with_the_restarts_that_it_has_once_all_are_counted(

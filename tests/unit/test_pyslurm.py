@@ -48,7 +48,6 @@ NODE: dict[str, Any] = {
     "extra": None,
     "comment": "an admin's word",
     "partitions": ["gpu"],
-    "configured_gres": {"gpu:h100": 2, "gpu": 1, "shard": 8},
 }
 MODULE = """
 import json, os, time
@@ -283,12 +282,6 @@ def test_a_worker_ends_with_the_process_that_asked(tmp_path: Path) -> None:
 
 
 # --- what pyslurm tells ---------------------------------------------------------------------------
-
-
-def test_the_gpus_of_a_node_are_counted_over_their_types() -> None:
-    [node] = read_nodes([NODE])
-    assert not isinstance(node, Unclear)
-    assert node.gpus == 3
 
 
 def test_what_pyslurm_does_not_tell_exactly_is_unclear() -> None:

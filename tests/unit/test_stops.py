@@ -113,7 +113,16 @@ def test_a_signal_that_slurm_refuses_gives_no_grace(
     assert "can not be sent signal USR1, and has no grace: invalid signal" in node.said[0]
 
 
-def raise_error(error: SlurmError) -> Callable[..., None]:
+def test_a_job_whose_grace_can_not_be_noted_is_stopped_at_once(
+    node: Node, monkeypatch: pytest.MonkeyPatch, tellers: list[dict[str, str]]
+) -> None:
+    monkeypatch.setattr(stops, "write_stop", raise_error(OSError("no space left")))
+    node.stop()
+    assert node.slurm.job(node.label).held_by_requeue
+    assert (len(tellers), node.started) == (1, [])
+
+
+def raise_error(error: Exception) -> Callable[..., None]:
     def refuse(*_: object, **__: object) -> None:
         raise error
 
