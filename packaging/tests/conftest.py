@@ -2,20 +2,21 @@
 
 from __future__ import annotations
 
+import fcntl
 import sys
 from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from functools import cache
 from pathlib import Path
 
 import pytest
-from host import Host
+from host import ROOT, Host
 
 import docker
 
-HERE = Path(__file__).parent
-sys.path.insert(0, str(HERE.parent))
+sys.path.insert(0, str(ROOT / "packaging"))
 
-import containers  # noqa: E402
+import containers
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
@@ -34,17 +35,34 @@ def suite(request: pytest.FixtureRequest) -> str:
     return str(request.config.getoption("--suite"))
 
 
+@contextmanager
+def in_turn() -> Iterator[None]:
+    """One process of the tests at a time: what the first has built, the next one finds."""
+    lock = ROOT / ".cache" / "packages.lock"
+    lock.parent.mkdir(exist_ok=True)
+    with lock.open("w") as file:
+        fcntl.flock(file, fcntl.LOCK_EX)
+        yield
+
+
 @pytest.fixture(scope="session")
 def packages(suite: str) -> Path:
     """The folder with the packages of the working tree as it is."""
-    return containers.build_packages(suite)[0].parent
+    with in_turn():
+        return containers.build_packages(suite)[0].parent
 
 
 @pytest.fixture(scope="session")
 def image(suite: str) -> Callable[[str], str]:
     """The image of a stage, ``host`` or ``builder``."""
     client = docker.from_env(timeout=600)
-    return cache(lambda stage: containers.ensure_image(client, suite, stage))
+
+    @cache
+    def build(stage: str) -> str:
+        with in_turn():
+            return containers.ensure_image(client, suite, stage)
+
+    return build
 
 
 @pytest.fixture
