@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import sys
 from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
@@ -60,7 +61,8 @@ def _reports(reporter: pytest.TerminalReporter) -> Iterator[tuple[pytest.TestRep
 
 
 def _scenario(nodeid: str) -> str:
-    """A test's name as a sentence."""
+    """A test's name as a sentence. The number of a part, last, is no scenario of its own."""
     name, _, parameters = nodeid.rpartition("::")[2].partition("[")
     words = name.removeprefix("test_").replace("_", " ")
-    return f"{words}: {parameters.rstrip(']')}" if parameters else words
+    which = re.sub(r"-\d+$", "", parameters.rstrip("]"))
+    return f"{words}: {which}" if which else words
