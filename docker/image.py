@@ -129,6 +129,14 @@ def build(client: docker.DockerClient, context: Path, **options: object) -> str:
     return image
 
 
+def ensure_system(client: docker.DockerClient, suite: str) -> str:
+    """The image with Slurm alone, the first stage of the Dockerfile: its id."""
+    base = {"BASE": ensure_base(client, suite)}
+    with tempfile.TemporaryDirectory(prefix="slurm-failover-system-") as folder:
+        shutil.copy(ROOT / "docker" / "Dockerfile", folder)
+        return build(client, Path(folder), target="system", buildargs=base)
+
+
 def python_version(client: docker.DockerClient, image: str) -> str:
     """The X.Y of the Python inside an image."""
     code = "import sys; print('%d.%d' % sys.version_info[:2])"
@@ -234,7 +242,7 @@ def ensure(suite: str) -> str:
             (shutil.copytree if source.is_dir() else shutil.copy)(source, context / name)
         products = shutil.ignore_patterns("*.o", "*.so", "test_failover_option", "test_launcher")
         shutil.copytree(ROOT / "plugins" / "spank", context / "spank", ignore=products)
-        system = build(client, context, target="system", buildargs=base)
+        system = ensure_system(client, suite)
         build_wheel(context / "package")
         fetch_packages(suite, python_version(client, system), context)
         build(client, context, tag=tag, buildargs=base)

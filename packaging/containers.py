@@ -36,13 +36,11 @@ FROM_WHEELS = {
 
 def ensure_image(client: docker.DockerClient, suite: str, stage: str) -> str:
     """The image of one stage of our Dockerfile, ``builder`` or ``host``, for a suite."""
+    base = {"BASE": image.ensure_system(client, suite)}
+    tag = f"slurm-failover/packages-{stage}:{suite}"
     with tempfile.TemporaryDirectory(prefix="slurm-failover-packaging-") as folder:
-        shutil.copy(ROOT / "docker" / "Dockerfile", folder)
-        base = {"BASE": image.ensure_base(client, suite)}
-        system = image.build(client, Path(folder), target="system", buildargs=base)
         shutil.copy(ROOT / "packaging" / "Dockerfile", folder)
-        tag = f"slurm-failover/packages-{stage}:{suite}"
-        return image.build(client, Path(folder), target=stage, buildargs={"BASE": system}, tag=tag)
+        return image.build(client, Path(folder), target=stage, buildargs=base, tag=tag)
 
 
 def source_files() -> list[Path]:
