@@ -29,6 +29,10 @@ ELSEWHERE = {
         "packaging/tests/test_packages.py",
         "apt-get install -qy /pack",
     ),
+    "dnf install ./slurm-failover": (
+        "packaging/tests/test_rpms.py",
+        "dnf install -y /packages",
+    ),
     "systemctl": ("tests/programs/test_watch_unit.py", "systemctl"),
     "slurm-failover install --apply": ("tests/slurm/test_site.py", '"install", "--apply"'),
     "slurm-failover uninstall --apply": ("tests/slurm/test_site.py", '"uninstall", "--apply"'),
