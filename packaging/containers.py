@@ -21,6 +21,8 @@ sys.path.insert(0, str(ROOT / "docker"))
 import image  # noqa: E402
 
 SUITES = ("trixie", "forky")
+STAGES = ("builder", "host")
+"""The stages of our Dockerfile."""
 OUT = ROOT / "dist"
 FOLDERS = ("packaging", "completions")
 """What packages need besides the files of the wheel."""
@@ -34,10 +36,15 @@ FROM_WHEELS = {
 }
 
 
+def image_name(suite: str, stage: str) -> str:
+    """The name of the image of one stage of our Dockerfile for a suite."""
+    return f"slurm-failover/packages-{stage}:{suite}"
+
+
 def ensure_image(client: docker.DockerClient, suite: str, stage: str) -> str:
-    """The image of one stage of our Dockerfile, ``builder`` or ``host``, for a suite."""
+    """Build such an image if need be; its id."""
     base = {"BASE": image.ensure_system(client, suite)}
-    tag = f"slurm-failover/packages-{stage}:{suite}"
+    tag = image_name(suite, stage)
     with tempfile.TemporaryDirectory(prefix="slurm-failover-packaging-") as folder:
         shutil.copy(ROOT / "packaging" / "Dockerfile", folder)
         return image.build(client, Path(folder), target=stage, buildargs=base, tag=tag)

@@ -2,11 +2,8 @@
 
 from __future__ import annotations
 
-import fcntl
 import sys
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
-from functools import cache
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -29,52 +26,38 @@ def pytest_addoption(parser: pytest.Parser) -> None:
     )
 
 
+def pytest_sessionstart(session: pytest.Session) -> None:
+    """Build packages and hosts, before processes share out the tests: all try the same packages."""
+    if hasattr(session.config, "workerinput"):
+        return
+    suite = str(session.config.getoption("--suite"))
+    containers.build_packages(suite)
+    for stage in containers.STAGES:
+        containers.ensure_image(docker.from_env(timeout=600), suite, stage)
+
+
 @pytest.fixture(scope="session")
 def suite(request: pytest.FixtureRequest) -> str:
     """The Debian suite that the packages are for."""
     return str(request.config.getoption("--suite"))
 
 
-@contextmanager
-def in_turn() -> Iterator[None]:
-    """One process of the tests at a time: what the first has built, the next one finds."""
-    lock = ROOT / ".cache" / "packages.lock"
-    lock.parent.mkdir(exist_ok=True)
-    with lock.open("w") as file:
-        fcntl.flock(file, fcntl.LOCK_EX)
-        yield
-
-
 @pytest.fixture(scope="session")
 def packages(suite: str) -> Path:
-    """The folder with the packages of the working tree as it is."""
-    with in_turn():
-        return containers.build_packages(suite)[0].parent
-
-
-@pytest.fixture(scope="session")
-def image(suite: str) -> Callable[[str], str]:
-    """The image of a stage, ``host`` or ``builder``."""
-    client = docker.from_env(timeout=600)
-
-    @cache
-    def build(stage: str) -> str:
-        with in_turn():
-            return containers.ensure_image(client, suite, stage)
-
-    return build
+    """The folder with the packages."""
+    return containers.OUT / suite
 
 
 @pytest.fixture
-def host(image: Callable[[str], str], packages: Path) -> Iterator[Host]:
+def host(suite: str, packages: Path) -> Iterator[Host]:
     """A fresh host with Slurm, where an admin has the package manager's tools."""
-    yield from fresh(image("host"), packages)
+    yield from fresh(containers.image_name(suite, "host"), packages)
 
 
 @pytest.fixture
-def builder(image: Callable[[str], str], packages: Path) -> Iterator[Host]:
+def builder(suite: str, packages: Path) -> Iterator[Host]:
     """A fresh host that has lintian, rpm and dnf as well."""
-    yield from fresh(image("builder"), packages)
+    yield from fresh(containers.image_name(suite, "builder"), packages)
 
 
 def fresh(image: str, packages: Path) -> Iterator[Host]:

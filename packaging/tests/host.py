@@ -97,6 +97,14 @@ class Host:
         assert status == 0, f"{command} ended with {status}: {output}"
         return output
 
+    def install_by_pip(self) -> str:
+        """Lay out what an installation by pip would leave where packages go; a folder of it."""
+        old = "/opt/slurm-failover/lib/python3.1/site-packages/slurm_failover"
+        self.check(f"mkdir -p {old} {SHARE}/prolog && touch {old}/hooks.py")
+        self.check("touch /opt/slurm-failover/pyvenv.cfg")
+        self.check(f"install -m 755 /dev/null {SHARE}/prolog/prolog.sh")
+        return old
+
     def python(self) -> str:
         """The release of the distribution's Python, such as 3.13."""
         return self.check("/usr/bin/python3 -V").split()[-1].rpartition(".")[0]

@@ -151,10 +151,7 @@ def test_after_a_removal_settings_and_state_stay(cluster: Host) -> None:
 
 
 def test_the_package_takes_over_an_installation_by_pip(host: Host) -> None:
-    old = "/opt/slurm-failover/lib/python3.1/site-packages/slurm_failover"
-    host.check(f"mkdir -p {old} {SHARE}/prolog && touch {old}/hooks.py")
-    host.check("touch /opt/slurm-failover/pyvenv.cfg")
-    host.check(f"install -m 755 /dev/null {SHARE}/prolog/prolog.sh")
+    old = host.install_by_pip()
     host.check(INSTALL)
     assert host.run(f"ls {old}")[0] != 0
     assert "hooks.py prolog" in host.check(f"cat {SHARE}/prolog/prolog.sh")

@@ -118,3 +118,10 @@ def test_dnf_keeps_an_edited_settings_file_and_replaces_one_that_nobody_edited(
     rpm_host.check(f"echo '# edited' >{SETTINGS}")
     rpm_host.check(INSTALL)
     assert rpm_host.check(f"cat {SETTINGS}") == "# edited\n"
+
+
+def test_the_rpm_takes_over_an_installation_by_pip(rpm_host: Host) -> None:
+    old = rpm_host.install_by_pip()
+    rpm_host.check(INSTALL)
+    assert rpm_host.run(f"ls {old}")[0] != 0
+    assert "hooks.py prolog" in rpm_host.check(f"cat {SHARE}/prolog/prolog.sh")

@@ -10,8 +10,6 @@ import containers
 import pytest
 from booted import Booted, NoCgroups
 
-import docker
-
 UNIT = "slurm-failover-watch"
 KMSG = "/var/log/kmsg"
 SETTINGS = f'[sources]\nkmsg = "{KMSG}"\n'
@@ -25,7 +23,7 @@ def booted(suite: str, packages: Path) -> Iterator[Booted]:
     if os.geteuid() != 0:
         pytest.skip("only root can give systemd a cgroup of its own")
     try:
-        host = Booted(containers.ensure_image(docker.from_env(), suite, "host"), packages)
+        host = Booted(containers.image_name(suite, "host"), packages)
     except NoCgroups as error:
         pytest.skip(f"no systemd can run in a container here: {error}")
     try:
