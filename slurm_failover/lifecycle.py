@@ -124,18 +124,6 @@ def step_back(record: Record, because: str) -> Record:
     return replace(closed, state=State.ARMED, step=Step.NONE, because=because)
 
 
-def is_abandoned(record: Record, job: JobFacts) -> bool:
-    """Whether a job was cancelled while it waited for a decision, or for its start after one."""
-    return record.step in (Step.HELD, Step.DECIDED) and job.has("CANCELLED")
-
-
-def abandon(record: Record) -> Record:
-    """The record of such a job: nothing is in progress any more."""
-    if record.step is Step.HELD:
-        return step_back(record, "the job was cancelled before the decision")
-    return replace(record, state=State.ARMED, step=Step.NONE, because="the job was cancelled")
-
-
 def is_running(record: Record) -> bool:
     """Whether the record shows its attempt as running: its end has not been written."""
     return record.step is Step.NONE and not record.attempt.outcome

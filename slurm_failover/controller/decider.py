@@ -179,8 +179,6 @@ class Decider:
             return self._decide(note, job, record, nodes)
         elif job.has("PENDING"):
             return self._finish(job, record)
-        elif lifecycle.is_abandoned(record, job):
-            self._write(job, lifecycle.abandon(record))
         return True
 
     def _resume_hold(self, note: Note, job: JobFacts) -> bool:

@@ -251,24 +251,6 @@ def test_a_job_that_was_cancelled_while_it_waited_stays_cancelled(story: Story) 
     story.house.decide()
     assert story.slurm.job(label).has("CANCELLED")
     assert story.house.notes.read() == []
-    record = story.record(label)
-    assert (record.state, record.retries) == (State.ARMED, 0)
-    assert record.because == "the job was cancelled before the decision"
-
-
-def test_of_a_job_that_was_cancelled_after_the_decision_nothing_is_in_progress(
-    story: Story,
-) -> None:
-    label = story.start()
-    story.fail(label)
-    story.complete(label)
-    story.house.decide(Trouble("killed_after", 3))
-    assert story.record(label).step is Step.DECIDED
-    story.slurm.cancel(label)
-    story.house.decide()
-    record = story.record(label)
-    assert (record.state, record.step, record.retries) == (State.ARMED, Step.NONE, 1)
-    assert record.because == "the job was cancelled"
 
 
 # --- any step can be the last ---------------------------------------------------------------------
