@@ -244,6 +244,8 @@ def _state_of(job: JobFacts, record: Record | None) -> State | None:
         return None
     if record.state is State.FAILOVERINPROGRESS and job.has("RUNNING"):
         return State.RESUMED
+    if record.state is State.FAILOVERINPROGRESS and job.has("CANCELLED"):
+        return State.ARMED  # Slurm takes no more words on it, and nothing is in progress
     under_way = record.step is not Step.NONE and job.has("PENDING", "CANCELLED")
     if record.state in _HELD_STATES and not (job.held or under_way):
         return State.ARMED

@@ -28,6 +28,15 @@ def shown(state: State, *flags: str, held: bool = False, step: Step = Step.NONE)
     return [view.display, view.state]
 
 
+@pytest.mark.parametrize("step", [Step.HELD, Step.DECIDED])
+@pytest.mark.parametrize("held", [True, False])
+def test_of_a_job_that_was_cancelled_while_it_waited_nothing_is_in_progress(
+    step: Step, held: bool
+) -> None:
+    told = shown(State.FAILOVERINPROGRESS, "CANCELLED", held=held, step=step)
+    assert told == ["Cancelled", State.ARMED]
+
+
 def test_the_words_of_every_flow() -> None:
     assert shown(State.ARMED, "RUNNING") == ["Running", State.ARMED]
     assert shown(

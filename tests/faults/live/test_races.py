@@ -13,6 +13,10 @@ Played = Callable[[int], None]
 
 CHANGES = 5
 """The changes of one failover: hold, record, exclude and record, release, raise."""
+WITH_COMMENT = (2, 3, 5)
+"""The changes that write the Comment as well. Slurm can not be told to set a field only where it is
+as it was read: what somebody sets in between, milliseconds that this test makes long, is lost.
+"""
 COMMANDS = {
     "scancel": ("alice", "scancel {job}"),
     "hold": ("alice", "scontrol hold {job}"),
@@ -60,7 +64,7 @@ def check_respected(rig: Rig, job: int, name: str, at: int, *, accepted: bool) -
         assert at == 1, state
     if accepted and name == "hold by root" and at != 1:
         assert rig.cluster.job(job)["state_reason"] == "JobHeldAdmin"
-    if accepted and name == "new comment":
+    if accepted and name == "new comment" and at not in WITH_COMMENT:
         assert rig.comment(job).startswith("mine failover")
 
 
