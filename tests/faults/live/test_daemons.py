@@ -26,6 +26,7 @@ def test_slurmctld_is_away_when_a_node_finds_the_fault(rig: Rig) -> None:
     rig.lay_wires(timeout=2, patience=4)
     job = rig.start()
     (node,) = rig.nodes(job)
+    rig.wait_saved()
     rig.cluster.kill_daemon(CONTROLLER, "slurmctld")
     rig.break_gpu(node)
     rig.end(job, 1)
