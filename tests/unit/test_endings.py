@@ -316,44 +316,25 @@ def test_the_trouble_of_one_is_not_the_others(scene: Scene) -> None:
     assert scene.queue.read() == []
 
 
-def test_what_slurm_could_not_be_asked_about_stays_in_the_queue(
-    scene: Scene, monkeypatch: pytest.MonkeyPatch
+@pytest.mark.parametrize("trouble", [SlurmUnavailable("Socket timed out"), HookEnded("time over")])
+def test_what_could_not_be_served_for_want_of_time_or_answer_stays_in_the_queue(
+    scene: Scene, monkeypatch: pytest.MonkeyPatch, trouble: Exception
 ) -> None:
     label = scene.run()
     scene.slurm.finish(label, code=3)
 
-    def be_silent(_: str) -> None:
-        raise SlurmUnavailable("Socket timed out")
+    def fail(_: str) -> None:
+        raise trouble
 
-    with monkeypatch.context() as silent:
-        silent.setattr(scene.slurm, "requeue_and_hold", be_silent)
-        with pytest.raises(SlurmUnavailable):
+    with monkeypatch.context() as troubled:
+        troubled.setattr(scene.slurm, "requeue_and_hold", fail)
+        with pytest.raises(type(trouble)):
             scene.end(label)
         for _ in range(3):
-            with pytest.raises(SlurmUnavailable):
+            with pytest.raises(type(trouble)):
                 scene.serve()
     assert [arrival.job_id for arrival in scene.queue.read()] == [label]
     assert scene.end(label)
-    assert scene.record(label).step is Step.HELD
-
-
-def test_what_a_hook_was_at_when_it_was_told_to_end_stays_in_the_queue(
-    scene: Scene, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    label = scene.run()
-    scene.slurm.finish(label, code=3)
-
-    def run_out_of_time(_: str) -> None:
-        raise HookEnded("time over")
-
-    with monkeypatch.context() as late:
-        late.setattr(scene.slurm, "requeue_and_hold", run_out_of_time)
-        with pytest.raises(HookEnded):
-            scene.end(label)
-        for _ in range(3):
-            with pytest.raises(HookEnded):
-                scene.serve()
-    scene.serve()
     assert scene.record(label).step is Step.HELD
 
 
