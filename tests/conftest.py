@@ -3,6 +3,7 @@
 import signal
 
 import pytest
+import scenarios
 from hypothesis import settings
 
 # No test is judged by the clock, and none by what an earlier run left on this machine.
@@ -11,6 +12,9 @@ settings.load_profile("anywhere")
 
 # Whoever started the tests in the background may have had them, and what they start, ignore Ctrl-C.
 signal.signal(signal.SIGINT, signal.default_int_handler)
+
+# Pytest takes it for one of its hooks here; the process that collects nothing has no deeper conftest.
+pytest_terminal_summary = scenarios.print_table
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
