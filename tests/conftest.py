@@ -13,7 +13,7 @@ settings.load_profile("anywhere")
 # Whoever started the tests in the background may have had them, and what they start, ignore Ctrl-C.
 signal.signal(signal.SIGINT, signal.default_int_handler)
 
-# Pytest takes it for one of its hooks here; the process that collects nothing has no deeper conftest.
+# A hook of pytest. It stands here since a process that collects nothing loads no deeper conftest.
 pytest_terminal_summary = scenarios.print_table
 
 
