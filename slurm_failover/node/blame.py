@@ -7,17 +7,19 @@ nobody can tell whether an event hit a job, the answer is a doubt, and a doubt s
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from slurm_failover.attribution import Device, JobGpus, job_gpus, jobs_hit
 from slurm_failover.classify import judge
 from slurm_failover.gres import GresSlot
 from slurm_failover.model import (
     Event,
+    FaultClass,
     JobCause,
     JobFacts,
     Judgement,
     NodeAction,
+    Role,
     Scope,
     Window,
 )
@@ -55,11 +57,23 @@ class Blame:
     def of_running(self, job: JobFacts, now: float, grace: float) -> Share:
         """A job's share in what is new; ``now`` and ``grace`` are in seconds."""
         window = Window(job.start, now, grace)
-        return self._share(job_gpus(job, self.node), self.fresh, self.earlier, window)
+        return self._share(job_gpus(job, self.node), self._met_by(window), self.earlier, window)
 
     def of_ending(self, job: JobGpus, window: Window) -> Share:
         """An ending job's share in all that is known, judged before or not."""
-        return self._share(job, (*self.earlier, *self.fresh), (), window)
+        return self._share(job, (*self.earlier, *self._met_by(window)), (), window)
+
+    def _met_by(self, window: Window) -> list[Event]:
+        """What is new, as a job met it. A fault that only a reboot mends was there until somebody
+        saw it: where no Prolog had its say, the job was started on what was broken already. What
+        was judged before may have been mended since.
+        """
+        return [
+            replace(event, last_time=max(event.last_time or event.time, window.start))
+            if _stays(event) and event.time is not None
+            else event
+            for event in self.fresh
+        ]
 
     def _share(
         self, job: JobGpus, events: Iterable[Event], earlier: Iterable[Event], window: Window
@@ -92,3 +106,12 @@ class Blame:
             elif job.job_id in answer.unsure:
                 doubtful.append(event)
         return hits, doubtful
+
+
+def _stays(event: Event) -> bool:
+    """Whether a fault of the hardware is there until a reboot. An echo may be taken back."""
+    return (
+        event.klass is FaultClass.HARDWARE
+        and event.role is Role.ROOT
+        and event.node_action is NodeAction.REBOOT
+    )

@@ -125,6 +125,31 @@ def test_what_was_before_a_job_is_not_the_jobs() -> None:
     assert cause_of(share) == (JobCause.UNKNOWN, False)
 
 
+def test_a_job_that_was_started_on_a_gpu_that_needs_a_reboot_has_met_its_fault() -> None:
+    lost = event(time=400.0, node_action=NodeAction.REBOOT)
+    assert cause_of(blame(lost).of_ending(JobGpus(1, (1,)), WINDOW))[0] is JobCause.HARDWARE
+    assert cause_of(blame(lost).of_running(running(1, 1), NOW, 30))[0] is JobCause.HARDWARE
+    assert cause_of(blame(lost).of_ending(JobGpus(2, (0,)), WINDOW))[0] is JobCause.UNKNOWN
+
+
+@pytest.mark.parametrize(
+    "other",
+    [
+        {"klass": FaultClass.INTERNAL, "node_action": NodeAction.REBOOT},
+        {"role": Role.ECHO, "node_action": NodeAction.REBOOT},
+        {"node_action": NodeAction.DRAIN},
+    ],
+)
+def test_what_may_be_over_before_a_job_began_is_not_the_jobs(other: dict) -> None:
+    found = blame(event(**{"time": 400.0, **other}))
+    assert cause_of(found.of_ending(JobGpus(1, (1,)), WINDOW))[0] is JobCause.UNKNOWN
+
+
+def test_what_needed_a_reboot_and_was_judged_before_may_be_mended() -> None:
+    found = blame(earlier=(event(time=400.0, node_action=NodeAction.REBOOT),))
+    assert cause_of(found.of_ending(JobGpus(1, (1,)), WINDOW))[0] is JobCause.UNKNOWN
+
+
 def test_what_was_judged_before_costs_a_running_job_nothing_and_explains_an_ending_one() -> None:
     found = blame(earlier=(event(),))
     assert cause_of(found.of_running(running(1, 1), NOW, 30)) == (JobCause.UNKNOWN, False)
