@@ -12,6 +12,7 @@
  *   gpu0.ecc 3                      a reading; the keys are those given to number() below
  *   gpu0.error 15                   every call on this GPU answers 15 (GPU is lost)
  *   gpu0.error.nvmlDeviceGetUUID 3  only this call does; 0 exempts it from gpu0.error
+ *   error.nvmlDeviceGetCount_v2 999 the call that counts the GPUs answers 999
  *   hang.nvmlInitWithFlags 1        this call never returns; also gpu0.hang.<call>
  *   gpu0.mig 1, gpu0.mig0.uuid …    MIG mode and instances: also .gi and .ci
  *   gpu0.links 18                   NVLinks; gpu0.link3 0 makes link 3 inactive
@@ -200,7 +201,7 @@ int nvmlDeviceGetCount_v2(unsigned *count)
 {
     hang_if("hang.nvmlDeviceGetCount_v2");
     *count = (unsigned)number("count", 0);
-    return OK;
+    return (int)number("error.nvmlDeviceGetCount_v2", OK);
 }
 
 int nvmlDeviceGetHandleByIndex_v2(unsigned index, nvmlDevice *device)
@@ -339,6 +340,14 @@ int nvmlDeviceGetRemappedRows(nvmlDevice d, unsigned *cor, unsigned *unc, unsign
 }
 
 int nvmlDeviceGetCurrentClocksEventReasons(nvmlDevice d, unsigned long long *reasons)
+{
+    ENTER(d);
+    *reasons = gpu_number(d, "clock_events", 1);
+    return OK;
+}
+
+/* The same call under the only name that drivers before R535 know. */
+int nvmlDeviceGetCurrentClocksThrottleReasons(nvmlDevice d, unsigned long long *reasons)
 {
     ENTER(d);
     *reasons = gpu_number(d, "clock_events", 1);

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 import subprocess
 import sys
 import time
@@ -13,12 +14,46 @@ import nvml_stand_in
 import pytest
 from nvml_stand_in import FIRST, SECOND, Node
 
+import slurm_failover.sources.nvml as nvml_sources
 from slurm_failover.health.gpu_state import GpuState, canonical_pci
 from slurm_failover.sources.bounded import run_bounded
 from slurm_failover.sources.nvml import read_state
 from slurm_failover.sources.presence import nvml_may_answer
 
 node, stand_in_library = nvml_stand_in.node, nvml_stand_in.stand_in_library
+
+ERRORS = {"not supported": 3, "unknown function": 13, "lost": 15, "unknown error": 999}
+"""Numbers of nvml.h."""
+CALLS_ON_A_GPU = (
+    "nvmlDeviceGetHandleByIndex_v2",
+    "nvmlDeviceGetPciInfo_v3",
+    "nvmlDeviceGetUUID",
+    "nvmlDeviceGetMinorNumber",
+    "nvmlDeviceGetName",
+    "nvmlDeviceGetMigMode",
+    "nvmlDeviceGetMaxMigDeviceCount",
+    "nvmlDeviceGetMigDeviceHandleByIndex",
+    "nvmlDeviceGetGpuInstanceId",
+    "nvmlDeviceGetComputeInstanceId",
+    "nvmlDeviceGetFieldValues",
+    "nvmlDeviceGetTotalEccErrors",
+    "nvmlDeviceGetSramEccErrorStatus",
+    "nvmlDeviceGetRetiredPages",
+    "nvmlDeviceGetRetiredPagesPendingStatus",
+    "nvmlDeviceGetRemappedRows",
+    "nvmlDeviceGetCurrentClocksEventReasons",
+    "nvmlDeviceGetCurrentClocksThrottleReasons",
+    "nvmlDeviceGetViolationStatus",
+    "nvmlDeviceGetTemperature",
+    "nvmlDeviceGetUtilizationRates",
+    "nvmlDeviceGetCurrPcieLinkWidth",
+    "nvmlDeviceGetMaxPcieLinkWidth",
+    "nvmlDeviceGetCurrPcieLinkGeneration",
+    "nvmlDeviceGetMaxPcieLinkGeneration",
+    "nvmlDeviceGetPcieReplayCounter",
+    "nvmlDeviceGetNvLinkState",
+    "nvmlDeviceGetGpuFabricInfoV",
+)
 
 
 def test_each_gpu_is_named_by_pci_id_uuid_and_minor(node: Node) -> None:
@@ -45,6 +80,78 @@ def test_a_call_that_is_not_supported_costs_only_its_own_readings(node: Node) ->
     assert gpu.remap_failed is None
     assert gpu.temperature == 40
     assert gpu.failed_calls == {"ecc_uncorrected": "NotSupported", "remapped_rows": "NotSupported"}
+
+
+@pytest.mark.parametrize("name", ERRORS)
+@pytest.mark.parametrize("call", CALLS_ON_A_GPU)
+def test_any_call_may_fail_in_any_way_and_costs_the_other_gpu_nothing(
+    node: Node, call: str, name: str
+) -> None:
+    for gpu in ("gpu0", "gpu1"):
+        node.facts.update({f"{gpu}.mig": 1, f"{gpu}.mig0.uuid": "MIG-1", f"{gpu}.links": 2})
+    if call == "nvmlDeviceGetCurrentClocksThrottleReasons":
+        node.facts["gpu0.error.nvmlDeviceGetCurrentClocksEventReasons"] = ERRORS["unknown function"]
+    healthy = node.read().gpus[1]
+    node.facts[f"gpu0.error.{call}"] = ERRORS[name]
+    state = node.read()
+    assert state.unreadable is None
+    assert state.gpus[1] == healthy
+    assert bool(state.gpus[0].lost) is (name == "lost")
+
+
+@pytest.mark.parametrize("name", ERRORS)
+def test_a_driver_that_can_not_count_its_gpus_leaves_them_unknown(node: Node, name: str) -> None:
+    node.facts["error.nvmlDeviceGetCount_v2"] = ERRORS[name]
+    state = node.read()
+    assert (state.count, state.gpus) == (None, ())
+    assert state.unreadable is not None
+    assert state.unreadable.startswith("NVML does not start: ")
+
+
+def test_the_stand_in_knows_every_call_that_is_made(stand_in_library: Path) -> None:
+    library = str(stand_in_library / "libnvidia-ml.so.1")
+    listed = subprocess.run(
+        ["nm", "-D", "--defined-only", library], capture_output=True, text=True, check=True
+    )
+    known = {re.sub(r"_v\d$", "", line.split()[-1]) for line in listed.stdout.splitlines()}
+    renamed = {"nvmlInit": "nvmlInitWithFlags"}  # the bindings' own way
+    made = {re.sub(r"_v\d$", "", renamed.get(call, call)) for call in calls_made()}
+    assert len(made) > 30
+    assert made - known == set()
+    of_a_gpu = {re.sub(r"_v\d$", "", call) for call in CALLS_ON_A_GPU}
+    assert {call for call in calls_made("reader.py") if "DeviceGet" in call} - of_a_gpu == {
+        "nvmlDeviceGetCount"
+    }
+
+
+def calls_made(*names: str) -> set[str]:
+    """The calls of NVML in our sources, as the bindings name them."""
+    folder = Path(nvml_sources.__file__).parent
+    files = [folder / name for name in names] or sorted(folder.glob("*.py"))
+    return {call for file in files for call in re.findall(r"nvml\.(nvml\w+)\(", file.read_text())}
+
+
+def test_a_driver_before_r535_gives_the_clock_events_under_their_older_name(node: Node) -> None:
+    node.facts["gpu0.error.nvmlDeviceGetCurrentClocksEventReasons"] = ERRORS["unknown function"]
+    node.facts["gpu0.clock_events"] = 0x40
+    gpu = node.read().gpus[0]
+    assert (gpu.clock_events, gpu.failed_calls) == (0x40, {})
+
+
+@pytest.mark.parametrize("name", ["not supported", "unknown error"])
+def test_error_counters_that_can_not_be_read_cost_no_link_state(node: Node, name: str) -> None:
+    node.facts.update({"gpu0.links": 2, "gpu0.error.nvmlDeviceGetFieldValues": ERRORS[name]})
+    assert node.read().gpus[0].nvlinks == (True, True)
+
+
+def test_a_gpu_that_has_no_mig_mode_is_known_to_have_none_and_a_broken_one_is_not(
+    node: Node,
+) -> None:
+    node.facts["gpu0.error.nvmlDeviceGetMigMode"] = ERRORS["not supported"]
+    node.facts["gpu1.error.nvmlDeviceGetMigMode"] = ERRORS["unknown error"]
+    without, broken = node.read().gpus
+    assert (without.mig, without.failed_calls) == (False, {})
+    assert (broken.mig, broken.failed_calls) == (None, {"mig": "Unknown"})
 
 
 def test_mig_instances_are_read_with_their_ids(node: Node) -> None:

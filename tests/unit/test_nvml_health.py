@@ -173,6 +173,15 @@ def test_a_site_can_say_how_many_nvlinks_a_gpu_has(node: Node) -> None:
     assert rules_of(node.look()) == [("gpu-nvlink-down", FIRST)]
 
 
+@pytest.mark.parametrize("call", ["nvmlDeviceGetMigMode", "nvmlDeviceGetFieldValues"])
+def test_an_nvlink_that_is_down_is_a_fault_whatever_else_the_gpu_does_not_support(
+    node: Node, call: str
+) -> None:
+    node.facts.update({"gpu0.links": 4, f"gpu0.error.{call}": 3})
+    assert [node.look() for _ in range(2)] == [[], []]
+    assert rules_of(node.look(gpu0__link2=0)) == [("gpu-nvlink-down", FIRST)]
+
+
 def test_mig_mode_that_takes_the_nvlinks_away_is_no_fault(node: Node) -> None:
     node.look(gpu0__links=4)
     node.facts.update({f"gpu0.link{link}": 0 for link in range(4)})

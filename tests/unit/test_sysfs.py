@@ -198,6 +198,16 @@ def test_a_nonfatal_error_is_a_hint_and_an_unsupported_request_nothing(machine: 
     assert machine.look() == []
 
 
+def test_errors_of_a_shared_switch_and_of_a_gpu_are_told_apart_at_every_level(
+    machine: Machine,
+) -> None:
+    machine.look()
+    machine.aer(PLX_SWITCH, CmpltTO=1)
+    assert rules_of(machine.look()) == [("pcie-nonfatal-node", "0000:80:01")]
+    machine.corrected(LONE_GPU, 61)
+    assert rules_of(machine.look()) == [("pcie-corrected-gpu", "0000:3b:00")]
+
+
 def test_corrected_pcie_errors_count_by_their_rate(machine: Machine) -> None:
     machine.look()
     machine.corrected(ADAPTER, 60)

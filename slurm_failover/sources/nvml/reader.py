@@ -70,7 +70,10 @@ def driver_devices(proc: Path) -> Iterator[Readings]:
 
 
 def mig(nvml: Nvml, handle: Handle) -> Readings:
-    enabled = nvml.nvmlDeviceGetMigMode(handle)[0] == 1
+    try:
+        enabled = nvml.nvmlDeviceGetMigMode(handle)[0] == 1
+    except nvml.NVMLError_NotSupported:  # a GPU without MIG mode; Slurm reads it so too
+        enabled = False
     return {"mig": enabled, "instances": list(_instances(nvml, handle)) if enabled else []}
 
 
@@ -133,31 +136,17 @@ def clock_events(nvml: Nvml, handle: Handle) -> int:
         return int(nvml.nvmlDeviceGetCurrentClocksThrottleReasons(handle))
 
 
-def pcie_width(nvml: Nvml, handle: Handle) -> Readings:
-    return {
-        "pcie_width": nvml.nvmlDeviceGetCurrPcieLinkWidth(handle),
-        "pcie_width_max": nvml.nvmlDeviceGetMaxPcieLinkWidth(handle),
-    }
-
-
-def pcie_generation(nvml: Nvml, handle: Handle) -> Readings:
-    return {
-        "pcie_generation": nvml.nvmlDeviceGetCurrPcieLinkGeneration(handle),
-        "pcie_generation_max": nvml.nvmlDeviceGetMaxPcieLinkGeneration(handle),
-    }
-
-
-def nvlinks(nvml: Nvml, handle: Handle) -> Readings:
+def nvlinks(nvml: Nvml, handle: Handle) -> list[bool]:
     states: list[bool] = []
     for link in range(_MOST_LINKS):
         try:
             states.append(nvml.nvmlDeviceGetNvLinkState(handle, link) == nvml.NVML_FEATURE_ENABLED)
         except (nvml.NVMLError_InvalidArgument, nvml.NVMLError_NotSupported):
             break
-    return {"nvlinks": states, **(_nvlink_errors(nvml, handle, len(states)) if states else {})}
+    return states
 
 
-def _nvlink_errors(nvml: Nvml, handle: Handle, links: int) -> Readings:
+def nvlink_errors(nvml: Nvml, handle: Handle, links: int) -> Readings:
     wanted = [(field, link) for field in _NVLINK_FIELDS for link in range(links)]
     totals: Readings = {}
     for value in nvml.nvmlDeviceGetFieldValues(handle, wanted):
@@ -201,8 +190,10 @@ HEALTH: Readers = {
     ),
     "temperature": lambda nvml, gpu: nvml.nvmlDeviceGetTemperature(gpu, nvml.NVML_TEMPERATURE_GPU),
     "utilization": lambda nvml, gpu: nvml.nvmlDeviceGetUtilizationRates(gpu).gpu,
-    "pcie_width": pcie_width,
-    "pcie_generation": pcie_generation,
+    "pcie_width": lambda nvml, gpu: nvml.nvmlDeviceGetCurrPcieLinkWidth(gpu),
+    "pcie_width_max": lambda nvml, gpu: nvml.nvmlDeviceGetMaxPcieLinkWidth(gpu),
+    "pcie_generation": lambda nvml, gpu: nvml.nvmlDeviceGetCurrPcieLinkGeneration(gpu),
+    "pcie_generation_max": lambda nvml, gpu: nvml.nvmlDeviceGetMaxPcieLinkGeneration(gpu),
     "pcie_replays": lambda nvml, gpu: nvml.nvmlDeviceGetPcieReplayCounter(gpu),
     "nvlinks": nvlinks,
     "fabric": fabric,
@@ -259,6 +250,9 @@ def ask_gpu(nvml: Nvml, index: int) -> None:
         asked.all_of(IDENTITY, handle)
         say({"asking": True, "gpu": asked.readings})
         asked.all_of(HEALTH, handle)
+        links = len(asked.readings.get("nvlinks", ()))
+        if links:
+            asked.all_of({"nvlink_errors": partial(nvlink_errors, links=links)}, handle)
     say({"gpu": asked.readings})
 
 
