@@ -8,7 +8,7 @@ import click
 
 from slurm_failover.commands.banner import clock
 from slurm_failover.commands.complete import complete_nodes
-from slurm_failover.commands.jobid import JOB_ID
+from slurm_failover.commands.jobid import jobs_argument
 from slurm_failover.commands.past import Past, look_back, span_options
 from slurm_failover.history import Entry, lost, on_nodes
 from slurm_failover.lifecycle import expand, merge_nodes
@@ -23,7 +23,7 @@ COLUMNS = (
 
 
 @click.command("history")
-@click.argument("jobs", nargs=-1, type=JOB_ID, metavar="[JOB]...")
+@jobs_argument
 @span_options("now-7days")
 @click.option(
     "--node",

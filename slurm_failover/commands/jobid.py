@@ -1,17 +1,27 @@
-"""How a job is named on the command line, and what is said of one that Slurm has forgotten."""
+"""How jobs are named on the command line, and what is said of one that Slurm has forgotten."""
 
 from __future__ import annotations
 
 import re
-from typing import TYPE_CHECKING
+from collections.abc import Callable, Iterator
+from itertools import chain
+from typing import TYPE_CHECKING, Any
 
 import click
 from click.shell_completion import CompletionItem
 
 from slurm_failover.errors import NoSuchJob
+from slurm_failover.model import JobFacts
 
 _JOB_ID = re.compile(r"([1-9]\d*(?:_\d+)?)(?:\+\d+)?", re.ASCII)
 """With the component of a heterogeneous job, as squeue prints it."""
+_SOME_TASKS = re.compile(r"([1-9]\d*)_\[([^\[\]]+)\]", re.ASCII)
+"""Tasks of an array as squeue prints those that wait: ``12_[1,4-6]``, ``12_[0-9%2]``."""
+_RANGE = re.compile(r"(\d{1,9})(?:-(\d{1,9})(?::([1-9]\d{0,8}))?)?", re.ASCII)
+_LIMIT = re.compile(r"%\d+$", re.ASCII)
+"""Of how many tasks of an array may run at once."""
+_MOST_TASKS = 5000
+"""Of one word are named to Slurm; MaxArraySize is 1001 by default."""
 
 
 if TYPE_CHECKING:
@@ -35,6 +45,10 @@ class _JobId(_Text):
         """The id as it was written, of a heterogeneous job's component its leader's. Fails with
         what to write instead.
         """
+        if _SOME_TASKS.fullmatch(value):
+            self.fail(
+                f"{value!r} may be several tasks, and one is shown: write it as 4711_2", param, ctx
+            )
         found = _JOB_ID.fullmatch(value)
         if found is None:
             self.fail(
@@ -46,8 +60,79 @@ class _JobId(_Text):
         return found[1]
 
 
+class _Jobs(_JobId):
+    """As ``_JobId``, and several tasks of an array in one word, which stay one word."""
+
+    def convert(self, value: str, param: click.Parameter | None, ctx: click.Context | None) -> str:
+        """See there."""
+        some = _SOME_TASKS.fullmatch(value)
+        if some is None:
+            return super().convert(value, param, ctx)
+        tasks = _read_tasks(some[2])
+        if not tasks:
+            self.fail(
+                f"{value!r} names no tasks: write them as {some[1]}_[1,4-6], or {some[1]} for all "
+                "of the array",
+                param,
+                ctx,
+            )
+        if sum(map(len, tasks)) > _MOST_TASKS:
+            self.fail(
+                f"{value!r} are too many tasks: write {some[1]} for all of the array", param, ctx
+            )
+        return value
+
+
 JOB_ID = _JobId()
-"""The type of an argument that names a job."""
+"""The type of an argument that names one job."""
+
+
+def jobs_argument(function: Callable[..., Any]) -> Callable[..., Any]:
+    """The argument ``jobs``: any number of jobs, tasks of arrays one by one."""
+    argument = click.argument("jobs", nargs=-1, type=_Jobs(), metavar="[JOB]...", callback=_flatten)
+    return argument(function)
+
+
+def _flatten(_: click.Context, __: click.Parameter, words: tuple[str, ...]) -> tuple[str, ...]:
+    return tuple(dict.fromkeys(chain.from_iterable(map(_name_each, words))))
+
+
+def _name_each(word: str) -> Iterator[str]:
+    some = _SOME_TASKS.fullmatch(word)
+    if some is None:
+        yield word
+        return
+    for task in chain.from_iterable(_read_tasks(some[2])):
+        yield f"{some[1]}_{task}"
+
+
+def _read_tasks(text: str) -> list[range]:
+    """The tasks in an expression of Slurm's; none where a part of it makes no sense, as Slurm cuts
+    a long one off with ``...``.
+    """
+    found = [_RANGE.fullmatch(part) for part in _LIMIT.sub("", text).split(",")]
+    ranges = [
+        range(int(one[1]), int(one[2] or one[1]) + 1, int(one[3] or 1)) for one in found if one
+    ]
+    return ranges if all(found) and all(ranges) else []
+
+
+def array_of(name: str) -> str:
+    """The id by which Slurm tells of a job, and of all tasks of an array: one that waits has no
+    record of its own (seen on 24.11.5 and 26.05.5).
+    """
+    return name.partition("_")[0]
+
+
+def is_named(job: JobFacts, name: str) -> bool:
+    """Whether a job is meant by a name: its own, its array's, or that of one of the waiting tasks
+    for which the one record stands.
+    """
+    array, _, task = name.partition("_")
+    if name in (str(job.job_id), job.label, array_of(job.label)):
+        return True
+    waiting = _read_tasks(job.tasks) if task and job.label == array else []
+    return any(int(task) in some for some in waiting)
 
 
 def by_task(label: str) -> tuple[int, int]:

@@ -8,7 +8,13 @@ import time
 import click
 
 from slurm_failover.commands.banner import end_with, show_banner
-from slurm_failover.commands.jobid import JOB_ID, by_task, forgotten
+from slurm_failover.commands.jobid import (
+    array_of,
+    by_task,
+    forgotten,
+    is_named,
+    jobs_argument,
+)
 from slurm_failover.commands.watch import repeat, watch_option
 from slurm_failover.errors import NoSuchJob
 from slurm_failover.history import KINDS
@@ -34,15 +40,16 @@ _OUTCOMES: dict[str, str] = {action.value: kind.value for action, kind in KINDS.
 
 
 @click.command("status")
-@click.argument("jobs", nargs=-1, type=JOB_ID, metavar="[JOB]...")
+@jobs_argument
 @click.option("--json", "as_json", is_flag=True, help="Print JSON, one object for each job.")
 @watch_option
 @click.pass_obj
 def command(settings: Settings, jobs: tuple[str, ...], as_json: bool, every: float | None) -> None:
     """Show flagged jobs: state, retries, nodes and the last cause.
 
-    With one JOB, its attempts as well. An array's number stands for all its tasks. What became of
-    jobs that Slurm has forgotten is in `slurm-failover history`.
+    With one JOB, its attempts as well. An array's number stands for all its tasks, and some of
+    them are written as squeue does: '4711_[1,4-6]'. What became of jobs that Slurm has forgotten is
+    in `slurm-failover history`.
     """
     repeat(lambda: _show(settings, jobs, as_json), every, for_programs=as_json)
 
@@ -82,12 +89,17 @@ def _show(settings: Settings, jobs: tuple[str, ...], as_json: bool) -> None:
 
 def _find(slurm: Slurm, wanted: tuple[str, ...]) -> list[JobFacts]:
     """The wanted jobs that Slurm knows, or all flagged ones; each once, in the order of tasks."""
-    jobs = {job.job_id: job for job in slurm.jobs(wanted)}
+    arrays = dict.fromkeys(map(array_of, wanted))
+    jobs = {job.job_id: job for job in slurm.jobs(arrays) if _is_wanted(job, wanted)}
     leaders = {job.label for job in jobs.values() if job.is_led and job.components[0] not in jobs}
     jobs |= {job.job_id: job for job in (slurm.jobs(leaders) if leaders else ())}
     flagged = {job.label for job in jobs.values() if is_flagged(job)}
     found = [job for job in jobs.values() if wanted or job.label in flagged]
     return sorted(found, key=lambda job: (*by_task(job.label), job.job_id))
+
+
+def _is_wanted(job: JobFacts, wanted: tuple[str, ...]) -> bool:
+    return not wanted or any(is_named(job, name) for name in wanted)
 
 
 def _is_held_by_slurm(slurm: Slurm, job: JobFacts) -> bool:
@@ -100,9 +112,7 @@ def _is_held_by_slurm(slurm: Slurm, job: JobFacts) -> bool:
 
 def _missing(wanted: tuple[str, ...], found: list[JobFacts]) -> list[str]:
     """The wanted jobs that Slurm does not know (any more)."""
-    known = {str(job.job_id) for job in found} | {job.label for job in found}
-    known |= {job.label.split("_")[0] for job in found}
-    return [name for name in wanted if name not in known]
+    return [name for name in wanted if not any(is_named(job, name) for job in found)]
 
 
 def _row(view: JobView) -> tuple[str, ...]:

@@ -17,6 +17,8 @@ from slurm_failover.slurm.retry import persist
 JSON = "--json=v0.0.42"
 """Spoken by Slurm 24.11 to 26.05 alike."""
 
+_WHOLE = {"SLURM_BITSTR_LEN": "0"}
+"""The tasks of an array in full, which Slurm cuts off after 64 bytes else (scontrol(1))."""
 FEW = 3
 """So many jobs are asked for one by one: for more than one ``squeue`` has slurmctld send all jobs
 that there are. With ``--local`` no federation is asked for first (counted by sdiag on 24.11.5).
@@ -210,6 +212,7 @@ class Scontrol:
                 stdin=subprocess.DEVNULL,
                 stdout=subprocess.PIPE,
                 stderr=subprocess.PIPE,
+                env={**os.environ, **_WHOLE},
             )
         except OSError as error:
             raise SlurmError(

@@ -375,6 +375,11 @@ def test_of_named_jobs_all_times_and_no_drains(desk: Desk) -> None:
     ]
 
 
+def test_tasks_are_asked_for_one_by_one_since_sacct_takes_no_ranges(desk: Desk) -> None:
+    desk.type("history", "8_[1,4-5%2]", "8_4", "7")
+    assert desk.asked == [(Span("", ""), ("8_1", "8_4", "8_5", "7"), "")]
+
+
 def test_a_quiet_week_is_told_with_what_was_looked_at(desk: Desk) -> None:
     desk.runs_told = [Run("8", start=5.0, end=6.0)]
     assert desk.type("history", "7").output == (

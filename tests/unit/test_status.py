@@ -67,7 +67,10 @@ def know(terminal: Terminal, monkeypatch: pytest.MonkeyPatch, *jobs: JobFacts) -
 
     def answer(names: Collection[str] = ()) -> list[JobFacts]:
         return [
-            job for job in jobs if not names or {str(job.job_id), job.label}.intersection(names)
+            job
+            for job in jobs
+            if not names
+            or {str(job.job_id), job.label, job.label.partition("_")[0]}.intersection(names)
         ]
 
     monkeypatch.setattr(terminal.slurm, "jobs", answer)
@@ -164,6 +167,65 @@ def test_an_arrays_id_shows_all_its_tasks_once(terminal: Terminal) -> None:
         assert [job["label"] for job in told] == tasks == ["100_0", "100_1", "100_2"]
     shown = terminal.type("status", "100").output
     assert all(task in shown for task in tasks)
+
+
+@pytest.mark.parametrize(
+    ("word", "tasks"),
+    [
+        ("100_[1-3]", [1, 2, 3]),
+        ("100_[0,2-3]", [0, 2, 3]),
+        ("100_[1-3%2]", [1, 2, 3]),
+        ("100_[0-4:2]", [0, 2, 4]),
+        ("100_[4]", [4]),
+    ],
+)
+def test_tasks_are_named_as_squeue_prints_them(
+    terminal: Terminal, word: str, tasks: list[int]
+) -> None:
+    for _ in range(5):
+        terminal.slurm.submit("failover", array=100)
+    told = json.loads(terminal.type("status", "--json", word).output)
+    assert [job["label"] for job in told] == [f"100_{task}" for task in tasks]
+
+
+def test_tasks_that_wait_are_known_by_the_one_record_of_all_of_them(
+    terminal: Terminal, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    states = frozenset(("PENDING",))
+    waiting = JobFacts(100, "100", comment="failover", states=states, tasks="1,4-6%2")
+    know(terminal, monkeypatch, waiting, JobFacts(101, "100_0", comment="failover"))
+    for words in (["100_4"], ["100_[1,4-6%2]"], ["100_1", "100_6"]):
+        done = terminal.type("status", "--json", *words)
+        assert [job["label"] for job in json.loads(done.output)] == ["100"]
+        assert done.exit_code == 0
+    gone = terminal.type("status", "100_[3-4]")
+    assert gone.exit_code == 1
+    assert "Slurm does not know job 100_3;" in gone.output
+
+
+@pytest.mark.parametrize(
+    ("word", "remedy"),
+    [
+        ("100_[0,2,...]", "write them as 100_[1,4-6], or 100 for all of the array"),
+        ("100_[5-3]", "write them as 100_[1,4-6], or 100 for all of the array"),
+        ("100_[a]", "write them as 100_[1,4-6], or 100 for all of the array"),
+        ("100_[0-999999999]", "too many tasks: write 100 for all of the array"),
+        ("100_[1]2", "is no job: write its number"),
+    ],
+)
+def test_tasks_that_can_not_be_named_are_refused_with_what_to_write(
+    terminal: Terminal, word: str, remedy: str
+) -> None:
+    for command in ("status", "history"):
+        done = terminal.type(command, word)
+        assert done.exit_code == 2
+        assert remedy in " ".join(done.output.split())
+
+
+def test_a_log_is_one_tasks(terminal: Terminal) -> None:
+    done = terminal.type("logs", "100_[1-3]")
+    assert done.exit_code == 2
+    assert "write it as 4711_2" in " ".join(done.output.split())
 
 
 def test_known_jobs_are_shown_beside_an_unknown_one(terminal: Terminal) -> None:
