@@ -52,7 +52,7 @@ def plan_install(
     changes = _chains(config, home, chains)
     changes += [_lua(config.folder, name, home, wanted) for name, wanted in lua.items()]
     if Path(plugin).exists():
-        changes.append(_plugin_stack(config.folder, plugin))
+        changes.append(_plugin_stack(stack_path(config), plugin))
     changes += [Change(path, config.texts[path], text) for path, text in wired.texts.items()]
     return _changed(changes)
 
@@ -64,11 +64,22 @@ def plan_uninstall(config: Config) -> list[Change]:
         return _changed([_without(path, "") for path in sorted(here | set(_chains_in(config)))])
     bare = unwire(config)
     changes = [Change(path, config.texts[path], text) for path, text in bare.texts.items()]
-    stack = f"{config.folder}/plugstack.conf"
+    stack = stack_path(config)
     changes.append(_without(stack, take_plugin(read_text(stack) or "", stack)))
     for name in _LUA:
         changes.append(_without_lua(f"{config.folder}/{name}"))
     return _changed([*changes, *_chains(config, "", {})])
+
+
+def stack_path(config: Config) -> str:
+    """Where Slurm looks for SPANK plugins: PlugStackConfig, or else plugstack.conf beside
+    slurm.conf (slurm.conf(5)). Raises InstallError for a path that is no whole one, which Slurm
+    would seek in whatever folder a command was called from.
+    """
+    path = config.value("PlugStackConfig").strip('"') or f"{config.folder}/plugstack.conf"
+    if not path.startswith("/"):
+        raise InstallError(f"{config.main}: PlugStackConfig={path}: write the whole path, from /")
+    return path
 
 
 def _changed(changes: list[Change]) -> list[Change]:
@@ -128,8 +139,7 @@ def _lua(folder: str, name: str, home: str, wanted: bool) -> Change:
     return Change(path, before, put_lua(before, f"slurm_failover_{name}", home, path))
 
 
-def _plugin_stack(folder: str, plugin: str) -> Change:
-    path = f"{folder}/plugstack.conf"
+def _plugin_stack(path: str, plugin: str) -> Change:
     before = read_text(path)
     included = "\n".join(read_text(name) or "" for name in _included(before or ""))
     text = own_stack() if before is None else before

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import re
 import stat
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -223,7 +224,27 @@ def test_a_value_of_ours_that_an_admin_changed_is_theirs() -> None:
 def test_half_of_our_lines_are_not_guessed_at() -> None:
     text = wired(PLAIN).texts[MAIN]
     with pytest.raises(InstallError, match=r"slurm\.conf: one of the lines"):
-        unwire(Config(MAIN, {MAIN: text.replace("# slurm-failover: end\n", "")}))
+        unwire(Config(MAIN, {MAIN: re.sub(r"# slurm-failover: end.*\n", "", text)}))
+
+
+@pytest.mark.parametrize("newline", ["\n", "\r\n"])
+@pytest.mark.parametrize(
+    "edit",
+    [
+        lambda text, end: text.replace("JobFileAppend=1", f"JobFileAppend=1{end}MinJobAge=900"),
+        lambda text, end: text.replace("HealthCheckInterval=30", "HealthCheckInterval=300"),
+        lambda text, end: text.replace(f"BatchStartTimeout=60{end}", ""),
+    ],
+)
+def test_a_line_that_an_admin_wrote_among_ours_is_never_taken_away(
+    edit: Callable[[str, str], str], newline: str
+) -> None:
+    text = wired(PLAIN.replace("\n", newline)).texts[MAIN]
+    edited = edit(text, newline)
+    assert edited != text
+    for action in (unwire, lambda config: wire(config, Site())):
+        with pytest.raises(InstallError, match=r"slurm\.conf: line 5: .* move what is yours out"):
+            action(Config(MAIN, {MAIN: edited}))
 
 
 def test_a_script_of_ours_whose_origin_is_gone_never_calls_itself() -> None:
@@ -418,6 +439,38 @@ def test_files_that_install_made_go_and_files_that_it_found_stay(etc: Path) -> N
     call(etc, "uninstall", "--apply")
     assert set(picture(etc)) == {"slurm.conf", "plugstack.conf"}
     assert (etc / "plugstack.conf").read_text().endswith("optional /site.so\n")
+
+
+@pytest.mark.usefixtures("host_of")
+@pytest.mark.parametrize("quote", ["", '"'])
+def test_the_plugin_is_named_where_slurm_looks_for_it(etc: Path, quote: str) -> None:
+    plugin, stack = etc.parent / "slurm_failover.so", etc / "spank" / "stack.conf"
+    plugin.touch()
+    stack.parent.mkdir()
+    stack.write_text("optional /site.so\n")
+    with (etc / "slurm.conf").open("a") as file:
+        file.write(f"plugstackconfig={quote}{stack}{quote}\n")
+    before = picture(etc)
+    done = call(etc, "install", "--apply", "--role=controller", f"--plugin={plugin}")
+    assert f"optional {plugin}" in stack.read_text(), done.output
+    assert not (etc / "plugstack.conf").exists()
+    call(etc, "uninstall", "--apply")
+    assert picture(etc) == before
+
+
+@pytest.mark.usefixtures("host_of")
+def test_a_plugin_stack_that_slurm_would_seek_anywhere_is_refused(etc: Path) -> None:
+    (etc.parent / "slurm_failover.so").touch()
+    with (etc / "slurm.conf").open("a") as file:
+        file.write("PlugStackConfig=stack.conf\n")
+    before = picture(etc)
+    words = ("install", "--apply", "--role=controller", f"--plugin={etc.parent}/slurm_failover.so")
+    done = call(etc, *words)
+    assert (done.exit_code, "slurm.conf: PlugStackConfig=stack.conf: write" in done.output) == (
+        1,
+        True,
+    )
+    assert picture(etc) == before
 
 
 @pytest.mark.usefixtures("host_of")
