@@ -9,6 +9,12 @@ from slurm_failover.errors import SettingsError
 from slurm_failover.frozen import fields
 from slurm_failover.settings.tables import DEFAULT_PATH, Settings
 
+LARGEST = 1 << 20
+"""Bytes of a settings file; every hook reads it."""
+_LONGEST = 200
+"""Characters of a wrong value that are shown."""
+_BYTE_ORDER_MARK = b"\xef\xbb\xbf"
+
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -24,11 +30,13 @@ def load_settings(path: str = DEFAULT_PATH) -> Settings:
     """
     try:
         with open(path, "rb") as file:  # noqa: PTH123 - a healthy hook does not pay for pathlib
-            raw = file.read()
+            raw = file.read(LARGEST + 1)
     except FileNotFoundError:
         return Settings()
     except OSError as error:
         raise SettingsError(f"{path}: can not be read: {error.strerror}") from error
+    if len(raw) > LARGEST:
+        raise SettingsError(f"{path}: larger than {LARGEST} bytes: no settings file of ours")
     return parse_settings(raw, path)
 
 
@@ -36,13 +44,15 @@ def parse_settings(raw: bytes, path: str) -> Settings:
     """The settings in a file's bytes; ``path`` names it in errors. Raises SettingsError."""
     import tomllib
 
+    if raw.startswith(_BYTE_ORDER_MARK):
+        raise SettingsError(f"{path}: line 1: a byte order mark; save it as UTF-8 without one")
     try:
         text = raw.decode()
         tables = tomllib.loads(text)
     except UnicodeDecodeError as error:
         line = raw[: error.start].count(b"\n") + 1
         raise SettingsError(f"{path}: line {line}: not UTF-8 text; save it as UTF-8") from error
-    except (tomllib.TOMLDecodeError, RecursionError) as error:
+    except (ValueError, RecursionError) as error:  # a number of 5000 digits is a bare ValueError
         raise SettingsError(f"{path}: not valid TOML: {error}") from error
     return Settings(**{f.name: _table(f, tables, text, path) for f in _known(tables, text, path)})
 
@@ -79,19 +89,27 @@ def _check(key: Field[Any], value: Any, where: str) -> Any:
     wanted = type(key.default)
     if wanted is tuple:
         if not isinstance(value, list) or not all(isinstance(item, str) for item in value):
-            raise SettingsError(f"{where}: must be a list of strings, not {value!r}")
+            raise SettingsError(f"{where}: must be a list of strings, not {_show(value)}")
         if key.metadata["patterns"]:
             _check_patterns(value, where)
         return tuple(value)
     if type(value) is not wanted:
         name = {int: "a whole number", str: "a string", bool: "true or false"}[wanted]
-        raise SettingsError(f"{where}: must be {name}, not {value!r}")
+        raise SettingsError(f"{where}: must be {name}, not {_show(value)}")
     choices, low, high = (key.metadata[name] for name in ("choices", "at_least", "at_most"))
     if choices and value not in choices:
-        raise SettingsError(f"{where}: must be one of {', '.join(choices)}, not {value!r}")
+        raise SettingsError(f"{where}: must be one of {', '.join(choices)}, not {_show(value)}")
     if low is not None and not low <= value <= high:
-        raise SettingsError(f"{where}: must be between {low} and {high}, not {value!r}")
+        raise SettingsError(f"{where}: must be between {low} and {high}, not {_show(value)}")
     return value
+
+
+def _show(value: Any) -> str:
+    try:
+        text = repr(value)
+    except ValueError:  # Python writes no number of 5000 digits, and reads one in hexadecimal
+        return "so large a number"
+    return text if len(text) <= _LONGEST else f"{text[:_LONGEST]}..."
 
 
 def _check_patterns(patterns: list[str], where: str) -> None:

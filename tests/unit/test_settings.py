@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from slurm_failover.errors import SettingsError
-from slurm_failover.settings.file import load_settings, parse_settings
+from slurm_failover.settings.file import LARGEST, load_settings, parse_settings
 from slurm_failover.settings.tables import Settings
 
 
@@ -64,6 +64,39 @@ def test_what_is_no_toml_is_named_with_its_line() -> None:
 
 def test_what_is_no_utf_8_is_named_with_its_line() -> None:
     assert refusal(b"# ok\n# \xff\n") == "/etc/s.toml: line 2: not UTF-8 text; save it as UTF-8"
+
+
+def test_a_byte_order_mark_is_named_and_not_called_an_invalid_statement() -> None:
+    assert refusal(b"\xef\xbb\xbf[failover]\n").endswith(
+        "line 1: a byte order mark; save it as UTF-8 without one"
+    )
+
+
+def test_lines_may_end_as_on_windows() -> None:
+    assert parse_settings(b"[failover]\r\nmode = 'observe'\r\n", "x").failover.mode == "observe"
+    assert "line 3: [failover] modee" in refusal(b"[failover]\r\n\r\nmodee = 'act'\r\n")
+
+
+@pytest.mark.parametrize(
+    "value", ["nan", "inf", "9" * 5000, "9" * 4000, "0x" + "f" * 8000, f"'{'x' * 100000}'"]
+)
+def test_an_odd_value_is_one_short_sentence(value: str) -> None:
+    said = refusal(f"[breaker]\nnodes = {value}\n")
+    assert said.startswith("/etc/s.toml: ")
+    assert len(said) < 400
+
+
+def test_a_key_that_is_there_twice_is_named_with_its_line() -> None:
+    assert "line 3" in refusal("[failover]\nmode = 'act'\nmode = 'act'\n")
+
+
+def test_a_huge_file_is_no_settings_file(tmp_path: Path) -> None:
+    path = tmp_path / "settings.toml"
+    path.write_bytes(b"#" * LARGEST)
+    assert load_settings(str(path)) == Settings()
+    path.write_bytes(b"#" * (LARGEST + 1))
+    with pytest.raises(SettingsError, match="larger than"):
+        load_settings(str(path))
 
 
 def test_a_file_that_can_not_be_read_is_an_error_and_not_the_defaults(tmp_path: Path) -> None:
