@@ -164,7 +164,7 @@ class JobFacts:
     ``held_by_requeue`` says that its hold came with a requeue, in one request.
     ``components`` are the ids of a heterogeneous job, leader first; ``label`` is the leader's.
     ``tasks`` are those of an array that wait, where this is the one record of all of them, as Slurm
-    prints them: ``1,4-6%2``.
+    prints them: ``1,4-6``.
     ``stdout`` is the path of the job's output, with what differs between nodes (``%N``) unresolved.
     ``gres_detail`` says of each node which GRES the job holds there; ``allocated`` are the names of
     these nodes in the same order, which that of ``nodes`` need not be.

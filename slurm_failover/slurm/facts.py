@@ -60,7 +60,7 @@ def read_job(raw: Any) -> JobFacts:
         node_count=read_number(raw.get("node_count")),
         components=_components(raw),
         federation=read_text(raw, "federation_origin"),
-        tasks=read_text(raw, "array_task_string"),
+        tasks=read_text(raw, "array_task_string").partition("%")[0],
         stdout=read_text(raw, "standard_output"),
         batch_host=read_text(raw, "batch_host"),
     )

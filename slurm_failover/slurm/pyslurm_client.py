@@ -26,7 +26,7 @@ from ClusterShell.NodeSet import NodeSet
 
 from slurm_failover.model import JobFacts, NodeFacts
 from slurm_failover.slurm.pyslurm_facts import Unclear, read_jobs, read_nodes
-from slurm_failover.slurm.scontrol import Scontrol
+from slurm_failover.slurm.scontrol import WHOLE_TEXTS, Scontrol
 
 _T = TypeVar("_T")
 
@@ -118,6 +118,7 @@ class Worker:
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             stderr=subprocess.DEVNULL,
+            env={**os.environ, **WHOLE_TEXTS},
         )
         return self._process
 

@@ -111,6 +111,7 @@ def _read_job(raw: dict[str, Any], components: tuple[int, ...]) -> JobFacts | Un
         node_count=_number(raw, "num_nodes"),
         components=components,
         federation=_text(raw, "federation_origin"),
+        tasks=_text(raw, "array_tasks_waiting"),
         stdout=_text(raw, "standard_output"),
         batch_host=_text(raw, "batch_host"),
     )

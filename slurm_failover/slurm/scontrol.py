@@ -17,7 +17,7 @@ from slurm_failover.slurm.retry import persist
 JSON = "--json=v0.0.42"
 """Spoken by Slurm 24.11 to 26.05 alike."""
 
-_WHOLE = {"SLURM_BITSTR_LEN": "0"}
+WHOLE_TEXTS = {"SLURM_BITSTR_LEN": "0"}
 """The tasks of an array in full, which Slurm cuts off after 64 bytes else (scontrol(1))."""
 FEW = 3
 """So many jobs are asked for one by one: for more than one ``squeue`` has slurmctld send all jobs
@@ -212,7 +212,7 @@ class Scontrol:
                 stdin=subprocess.DEVNULL,
                 stdout=subprocess.PIPE,
                 stderr=subprocess.PIPE,
-                env={**os.environ, **_WHOLE},
+                env={**os.environ, **WHOLE_TEXTS},
             )
         except OSError as error:
             raise SlurmError(

@@ -348,7 +348,8 @@ def test_task_0_is_told_from_the_tasks_that_wait() -> None:
     first = {**JOB, "array_id": 5}
     waiting = {**JOB, "id": 5, "array_id": 5, "array_tasks_waiting": "1-9", "state": "PENDING"}
     jobs = read_jobs([first, waiting], ["5"])
-    assert [job.label for job in jobs if isinstance(job, JobFacts)] == ["5_0", "5"]
+    known = [(job.label, job.tasks) for job in jobs if isinstance(job, JobFacts)]
+    assert known == [("5_0", ""), ("5", "1-9")]
 
 
 def test_components_of_a_heterogeneous_job_are_known_by_their_leader() -> None:
