@@ -115,7 +115,8 @@ def _edac(controller: MemoryController) -> Mapping[str, int | None]:
 
 
 def _link(port: Port) -> Mapping[str, int | None]:
-    return {"link_downed": port.link_downed, "symbol_errors": port.symbol_errors}
+    names = ("link_downed", "retrainings", "symbol_errors", "integrity_errors")
+    return {name: getattr(port, name) for name in names}
 
 
 def _grown(
@@ -169,6 +170,13 @@ def _port_faults(
     if rate is not None and rate > limits.ib_errors_per_minute:
         because = f"sysfs: port {port.name} sees {rate:.0f} symbol errors a minute"
         yield Finding("ib-symbol-errors", because, port.pci)
+    for counter, rule, happened in (
+        ("retrainings", "ib-link-retrained", "trained its link anew"),
+        ("integrity_errors", "ib-integrity-errors", "saw more local errors than its link allows"),
+    ):
+        if grown[counter].count:
+            because = f"sysfs: port {port.name} {happened} {grown[counter].count} times"
+            yield Finding(rule, because, port.pci)
 
 
 def _hot(thermometer: Thermometer) -> bool | None:

@@ -55,7 +55,9 @@ class Port:
     pci: str | None = None
     state: str | None = None
     link_downed: int | None = None
+    retrainings: int | None = None
     symbol_errors: int | None = None
+    integrity_errors: int | None = None
 
 
 @dataclass(frozen=True, slots=True)

@@ -13,7 +13,7 @@ from nvml_stand_in import rule_book
 from slurm_failover.health.machine import judge_machine, remember_machine
 from slurm_failover.health.machine_state import MachineState
 from slurm_failover.health.memory import Memory
-from slurm_failover.model import Event, FaultClass, Scope
+from slurm_failover.model import Event, FaultClass, NodeAction, Role, Scope
 from slurm_failover.settings.thresholds import MachineThresholds
 from slurm_failover.sources.sysfs import read_machine
 
@@ -77,10 +77,12 @@ class Machine:
             f"RxErr 0\nBadTLP {count}\nTOTAL_ERR_COR {count}",
         )
 
-    def ib_port(self, state: str, downed: int = 0, symbols: int = 0) -> None:
+    def ib_port(self, state: str, downed: int = 0, symbols: int = 0, **more: int) -> None:
         self.put("class/infiniband/mlx5_0/ports/1/state", state)
         self.put("class/infiniband/mlx5_0/ports/1/counters/link_downed", downed)
         self.put("class/infiniband/mlx5_0/ports/1/counters/symbol_error", symbols)
+        for counter, value in more.items():
+            self.put(f"class/infiniband/mlx5_0/ports/1/counters/{counter}", value)
         device = self.sys / "class/infiniband/mlx5_0/device"
         if not device.is_symlink():
             device.symlink_to(self.sys / "bus/pci/devices" / ADAPTER)
@@ -300,6 +302,25 @@ def test_a_lost_link_and_many_symbol_errors_are_hints(machine: Machine) -> None:
     assert rules_of(machine.look()) == [("ib-link-lost", "0000:9c:00")]
     machine.ib_port("4: ACTIVE", downed=6, symbols=1121)
     assert rules_of(machine.look()) == [("ib-symbol-errors", "0000:9c:00")]
+
+
+@pytest.mark.parametrize(
+    ("counter", "rule"),
+    [
+        ("link_error_recovery", "ib-link-retrained"),
+        ("local_link_integrity_errors", "ib-integrity-errors"),
+    ],
+)
+def test_a_link_that_gets_worse_is_a_hint_and_drains_nothing(
+    machine: Machine, counter: str, rule: str
+) -> None:
+    machine.ib_port("4: ACTIVE", **{counter: 7})
+    assert [machine.look(), machine.look()] == [[], []]
+    machine.ib_port("4: ACTIVE", **{counter: 8})
+    events = machine.look()
+    assert rules_of(events) == [(rule, "0000:9c:00")]
+    assert {(event.node_action, event.role) for event in events} == {(NodeAction.NONE, Role.HINT)}
+    assert machine.look() == []
 
 
 def test_a_file_that_hangs_costs_the_rest_of_the_look_and_no_more(machine: Machine) -> None:

@@ -136,7 +136,9 @@ def ports(sys_root: Path) -> Iterator[Item]:
             "pci": short(device.resolve().name) if device.exists() else None,
             "state": state.rpartition(":")[2].strip() if state else None,
             "link_downed": number(port / "counters/link_downed"),
+            "retrainings": number(port / "counters/link_error_recovery"),
             "symbol_errors": number(port / "counters/symbol_error"),
+            "integrity_errors": number(port / "counters/local_link_integrity_errors"),
         }
 
 
