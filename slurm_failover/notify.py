@@ -10,6 +10,7 @@ import json
 import os
 import signal
 import subprocess
+import threading
 import time
 from collections.abc import Callable, Mapping
 
@@ -20,6 +21,10 @@ from slurm_failover.settings.tables import Settings
 Say = Callable[[str], None]
 
 _EVENT = "FAILOVER_EVENT"
+_LAST_WORDS = 1200
+"""Bytes of what the program says that are kept: it may say more than there is memory."""
+_PATIENCE = 1.0
+"""Seconds to wait for its last words once it has ended; what it left running may hold them open."""
 _PATH = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
 
 
@@ -36,12 +41,13 @@ def run_program(environment: Mapping[str, str], settings: Settings, say: Say) ->
     """Run the program for the event in our environment, and say if it fails or takes too long."""
     event = environment[_EVENT]
     command = settings.notify.command
+    errors = _Tail()
     try:
         child = subprocess.Popen(
             command,
             stdin=subprocess.PIPE,
             stdout=subprocess.DEVNULL,
-            stderr=subprocess.PIPE,
+            stderr=errors.writer,
             env={"PATH": _PATH, "LC_ALL": "C.UTF-8"},
             cwd="/",
             start_new_session=True,
@@ -49,13 +55,35 @@ def run_program(environment: Mapping[str, str], settings: Settings, say: Say) ->
     except OSError as error:
         say(f"{command[0]} can not be run, [notify] command names it: {error.strerror}")
         return
+    finally:
+        os.close(errors.writer)
     try:
-        _, errors = child.communicate(event.encode() + b"\n", settings.notify.timeout)
+        child.communicate(event.encode() + b"\n", settings.notify.timeout)
     except subprocess.TimeoutExpired:
         os.killpg(child.pid, signal.SIGKILL)
         child.wait()
         say(f"{command[0]} did not end in {settings.notify.timeout} s and was killed: {event}")
         return
     if child.returncode != 0:
-        words = errors.decode(errors="replace").strip()[-300:]
-        say(f"{command[0]} failed with status {child.returncode}: {words or 'without a word'}")
+        words = errors.read() or "without a word"
+        say(f"{command[0]} failed with status {child.returncode}: {words}")
+
+
+class _Tail:
+    """The end of what is written to ``writer``, a pipe that never fills up."""
+
+    def __init__(self) -> None:
+        self._reader, self.writer = os.pipe()
+        self._kept = b""
+        self._thread = threading.Thread(target=self._drain, daemon=True)
+        self._thread.start()
+
+    def _drain(self) -> None:
+        with open(self._reader, "rb", buffering=0) as reader:  # noqa: PTH123 - a pipe has no path
+            while chunk := reader.read(1 << 16):
+                self._kept = (self._kept + chunk)[-_LAST_WORDS:]
+
+    def read(self) -> str:
+        """The last words, at most so many as fit on a line of a log."""
+        self._thread.join(_PATIENCE)
+        return self._kept.decode(errors="replace").strip()[-300:]

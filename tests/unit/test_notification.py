@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import json
 import os
+import resource
+import signal
 import subprocess
 import sys
 import threading
@@ -109,6 +111,26 @@ def test_a_program_that_fails_is_said(tmp_path: Path, body: str, words: str) -> 
 def test_a_program_that_is_not_there_is_said_with_its_setting() -> None:
     [said] = run("/nowhere/program")
     assert said.startswith("/nowhere/program can not be run, [notify] command names it")
+
+
+def test_a_program_that_says_more_than_there_is_memory_is_heard_to_its_end(
+    tmp_path: Path,
+) -> None:
+    before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+    noisy = "head -c 300000000 /dev/zero >&2; echo no relay >&2; exit 3"
+    [said] = run(script(tmp_path, noisy), timeout=60)
+    assert said.endswith("no relay")
+    assert len(said) < 500
+    grown = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before
+    assert grown < 100_000  # KiB
+
+
+def test_what_a_program_leaves_running_is_not_waited_for(tmp_path: Path) -> None:
+    program = script(tmp_path, f"sleep 300 & echo $! >{tmp_path}/child; exit 0")
+    assert run(program, timeout=20) == []
+    child = int((tmp_path / "child").read_text())
+    assert _is_alive(child)
+    os.kill(child, signal.SIGKILL)
 
 
 def test_a_program_that_reads_nothing_is_no_trouble(tmp_path: Path) -> None:
