@@ -207,18 +207,19 @@ def view_foreseen(
 def view_node(node: NodeFacts) -> NodeView:
     """What to show of a node."""
     findings = tuple(
-        {
-            "job_id": entry.job_id,
-            "cause": entry.cause.value,
-            "because": entry.because,
-            "time": entry.time,
-        }
-        for entry in read_evidence(node.name, node.extra)
+        {"job_id": one.job_id, "cause": one.cause.value, "because": one.because, "time": one.time}
+        for one in read_evidence(node.name, node.extra)
     )
     ours = node.reason.startswith(REASON_PREFIX)
     state = "+".join(sorted(node.states))
     faults = tuple(
-        {"code": note.code, "because": note.because, "time": note.time, "waits": note.waits}
+        {
+            "code": note.code,
+            "because": note.because,
+            "time": note.time,
+            "waits": note.waits,
+            "jobs": sorted({job for job, _ in note.attempts}),
+        }
         for note in read_notes(node.name, node.extra)
     )
     was_out = bool(faults) and not any(fault["waits"] for fault in faults)

@@ -50,7 +50,7 @@ def status(settings: Settings, as_json: bool) -> None:
             (
                 note.node,
                 clock(note.time),
-                ",".join(str(job) for job, _ in note.attempts) or "-",
+                ",".join(map(str, sorted({job for job, _ in note.attempts}))) or "-",
                 "waits" if note.waits else "-",
                 note.because or note.code,
             )

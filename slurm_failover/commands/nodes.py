@@ -51,7 +51,8 @@ def _show(settings: Settings, nodelist: str, as_json: bool) -> None:
 
 def _row(view: NodeView) -> tuple[str, ...]:
     latest = view.findings[-1]["because"] if view.findings else "-"
-    jobs = ",".join(str(finding["job_id"]) for finding in view.findings)
+    hit = {finding["job_id"] for finding in view.findings}
+    jobs = ",".join(map(str, sorted(hit.union(*(fault["jobs"] for fault in view.faults)))))
     waits = [f"not drained yet: {fault['because']}" for fault in view.faults if fault["waits"]]
     noted = [str(fault["because"]) for fault in view.faults[-1:]]
     past = [f"{noted[0]} (resumed)"] if view.is_back else []

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import time
 from collections.abc import Collection
 from dataclasses import replace
 from pathlib import Path
@@ -14,7 +15,7 @@ from fake_slurmctld import FakeSlurm
 
 from slurm_failover.breaker import FaultNote, write_notes
 from slurm_failover.cli import main
-from slurm_failover.commands import nodes, reconcile, status
+from slurm_failover.commands import breaker, nodes, reconcile, status
 from slurm_failover.controller import work
 from slurm_failover.model import JobFacts, Limits
 from slurm_failover.slurm.client import NodeChange
@@ -328,6 +329,21 @@ def test_nodes_shows_what_is_known_against_them(terminal: Terminal) -> None:
     assert told[0]["drained_by_us"] is True
     assert told[0]["evidence"][0]["job_id"] == int(label)
     assert "n1" in terminal.type("nodes").output
+
+
+def test_nodes_and_breaker_name_the_same_jobs_that_a_drain_hit(
+    terminal: Terminal, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(breaker, "connect", lambda *_: terminal.slurm)
+    now = time.time()
+    note = FaultNote("n1", now, "xid-79", "Xid 79", attempts=((4712, 6), (4711, 5), (4711, 9)))
+    terminal.slurm.update_node("n1", NodeChange(extra=write_notes("", [note], now)))
+    terminal.slurm.drain("n1", "slurm-failover: Xid 79")
+    shown = terminal.type("nodes").output.splitlines()[1].split()
+    assert shown[3] == "4711,4712"
+    told = json.loads(terminal.type("nodes", "--json").output)
+    assert told[0]["faults"][0]["jobs"] == [4711, 4712]
+    assert "4711,4712 -" in terminal.type("breaker", "status").output
 
 
 def test_a_node_that_is_back_in_service_says_that_its_fault_is_past(terminal: Terminal) -> None:
