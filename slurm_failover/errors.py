@@ -29,6 +29,10 @@ class NoSuchJob(SlurmError):
     """Slurm answered that it does not know this job (any more)."""
 
 
+class NoSuchTime(SlurmError):
+    """Slurm's commands do not understand a time; the text is that time."""
+
+
 class WrongUser(FailoverError):
     """Someone runs a command that is another user's to run; the text says whose."""
 

@@ -14,7 +14,7 @@ import click
 from rich.console import Console
 
 from slurm_failover.cli import say_to_terminal
-from slurm_failover.errors import SlurmUnavailable
+from slurm_failover.errors import NoSuchTime, SlurmUnavailable
 from slurm_failover.history import Entry, Run, tell
 from slurm_failover.model import JobFacts, NodeFacts
 from slurm_failover.settings.tables import Settings
@@ -67,12 +67,24 @@ def look_back(
     """What happened, as far as whoever asks may see it. Raises SlurmError."""
     accounting = Accounting(settings.slurm.bin)
     with told("waiting for Slurm's accounting"):
-        runs = accounting.runs(span, jobs, user)
+        runs = _runs(accounting, span, jobs, user)
         about_all = not (jobs or user)
         outages = accounting.outages(span) if about_all else []
         living, nodes = _ask_controller(settings)
     entries = tell(runs, living, outages, nodes if about_all and not span.until else ())
     return Past(runs, entries)
+
+
+def _runs(accounting: Accounting, span: Span, jobs: tuple[str, ...], user: str) -> list[Run]:
+    """Which times there are is for sacct to know: it refuses others before it asks anyone."""
+    try:
+        return accounting.runs(span, jobs, user)
+    except NoSuchTime as error:
+        option = "--since" if str(error) == span.since else "--until"
+        raise click.BadParameter(
+            f"{str(error)!r} is no time: write now-7days, 2026-01-31 or 01/31-12:00, as for sacct",
+            param_hint=option,
+        ) from error
 
 
 def _ask_controller(settings: Settings) -> tuple[list[JobFacts], list[NodeFacts]]:

@@ -4,17 +4,20 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import subprocess
 from collections.abc import Collection
 from dataclasses import dataclass
 
-from slurm_failover.errors import SlurmError, SlurmUnavailable
+from slurm_failover.errors import NoSuchTime, SlurmError, SlurmUnavailable
 from slurm_failover.history import Outage, Run
 from slurm_failover.slurm.accounting_facts import OUTAGE_FIELDS, read_outage, read_run
 from slurm_failover.slurm.scontrol import JSON, explain
 
 TIMEOUT = 600.0
 """Seconds: slurmdbd may have to read months of a large site."""
+_NO_TIME = re.compile(r"Invalid time specification \(pos=\d+\): (.*)")
+"""What sacct says, before it asks slurmdbd for anything (seen on 24.11.5)."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -29,7 +32,8 @@ class Span:
 
 class Accounting:
     """What the asking user may see of it; the commands are in ``folder``. Both methods raise
-    SlurmError with Slurm's own words, SlurmUnavailable where slurmdbd does not answer.
+    SlurmError with Slurm's own words, SlurmUnavailable where slurmdbd does not answer, NoSuchTime
+    with the end of the span that is none.
     """
 
     def __init__(self, folder: str = "/usr/bin", timeout: float = TIMEOUT) -> None:
@@ -78,5 +82,7 @@ class Accounting:
                 f"{command[0]} can not be run: {error.strerror}; set [slurm] bin to its folder"
             ) from error
         if done.returncode != 0:
-            raise explain(program, os.fsdecode(done.stderr) + os.fsdecode(done.stdout))
+            words = os.fsdecode(done.stderr) + os.fsdecode(done.stdout)
+            no_time = _NO_TIME.search(words)
+            raise NoSuchTime(no_time[1]) if no_time else explain(program, words)
         return os.fsdecode(done.stdout)

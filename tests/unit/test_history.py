@@ -17,7 +17,7 @@ from click.testing import CliRunner, Result
 from slurm_failover.breaker import FaultNote, write_notes
 from slurm_failover.cli import main
 from slurm_failover.commands import past
-from slurm_failover.errors import SlurmError, SlurmUnavailable
+from slurm_failover.errors import NoSuchTime, SlurmError, SlurmUnavailable
 from slurm_failover.happening import Kind
 from slurm_failover.history import (
     STOCK_DELAY,
@@ -280,7 +280,7 @@ def test_a_users_jobs_are_asked_for_by_name(folder: Bin) -> None:
 def test_what_slurm_refuses_is_told_in_its_own_words(folder: Bin) -> None:
     accounting = Accounting(str(folder.folder))
     folder.say("sacct", "Invalid time specification (pos=0): foo", 1)
-    with pytest.raises(SlurmError, match="sacct: Invalid time specification"):
+    with pytest.raises(NoSuchTime, match=r"^foo$"):
         accounting.runs(Span("foo"))
     folder.say("sacct", "sacct: error: Problem talking to the database: Connection refused", 1)
     with pytest.raises(SlurmUnavailable):
@@ -378,6 +378,22 @@ def test_of_named_jobs_all_times_and_no_drains(desk: Desk) -> None:
 def test_tasks_are_asked_for_one_by_one_since_sacct_takes_no_ranges(desk: Desk) -> None:
     desk.type("history", "8_[1,4-5%2]", "8_4", "7")
     assert desk.asked == [(Span("", ""), ("8_1", "8_4", "8_5", "7"), "")]
+
+
+@pytest.mark.parametrize("option", ["--since", "--until"])
+@pytest.mark.parametrize("command", [["history"], ["report", "--html"]])
+def test_a_time_that_slurm_does_not_understand_is_named_with_its_option(
+    desk: Desk, folder: Bin, monkeypatch: pytest.MonkeyPatch, command: list[str], option: str
+) -> None:
+    monkeypatch.setattr(past, "Accounting", lambda _: Accounting(str(folder.folder)))
+    folder.say("sacct", "Invalid time specification (pos=8): now-7dayz", 1)
+    page = [str(folder.folder / "page.html")] if "report" in command else []
+    done = desk.type(*command, *page, option, "now-7dayz")
+    assert done.exit_code == 2
+    said = " ".join(done.output.split())
+    assert f"Invalid value for {option}: 'now-7dayz' is no time: write now-7days" in said
+    assert not (folder.folder / "sacctmgr.called").exists()
+    assert not page or not Path(page[0]).exists()
 
 
 def test_a_quiet_week_is_told_with_what_was_looked_at(desk: Desk) -> None:
