@@ -64,7 +64,9 @@ def command_manual() -> str:
         lines += command_section(cli, name, context)
     lines += [".SH FILES", FILES, ".SH EXIT STATUS"]
     lines.append(
-        "0 if all went well, 1 if it did not, 2 for a wrong use; what differs is said above."
+        "0 if all went well, 1 if it did not, 2 for a wrong use; what differs is said above. An "
+        "error is words on standard error, with --json as well: ask the exit status first. "
+        "Standard output then holds whole JSON of what is known, or nothing."
     )
     lines += [".SH SEE ALSO", ".BR slurm\\-failover\\-settings (5), \\ sbatch (1)"]
     return "\n".join(lines) + "\n"

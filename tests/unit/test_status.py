@@ -160,6 +160,23 @@ def test_an_unknown_job_is_an_error_that_names_where_to_look(terminal: Terminal)
     assert "sacct" in done.output
 
 
+@pytest.mark.parametrize("words", [["status", "4711"], ["nodes", "n99"], ["status", "abc"]])
+def test_an_error_is_words_beside_the_output_and_no_half_json(
+    terminal: Terminal, words: list[str]
+) -> None:
+    done = terminal.type(*words, "--json")
+    assert done.exit_code in (1, 2)
+    assert done.stdout == "" or json.loads(done.stdout) == []
+    assert "Error: " in done.stderr
+
+
+def test_what_is_known_is_whole_json_beside_the_error(terminal: Terminal) -> None:
+    label = terminal.start("failover")
+    done = terminal.type("status", "--json", label, "4711")
+    assert (done.exit_code, [job["label"] for job in json.loads(done.stdout)]) == (1, [label])
+    assert "Slurm does not know job 4711" in done.stderr
+
+
 def test_an_arrays_id_shows_all_its_tasks_once(terminal: Terminal) -> None:
     tasks = [terminal.slurm.submit("failover", array=100) for _ in range(3)]
     terminal.slurm.submit("failover")
