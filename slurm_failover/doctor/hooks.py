@@ -15,6 +15,7 @@ from slurm_failover.doctor.host import Host
 from slurm_failover.wiring import HOOKS, SHARE, Hook, Role, hook_path
 
 _INSTALL = "slurm-failover install --apply, then scontrol reconfigure"
+_LOGROTATE = "/etc/logrotate.d/slurm-failover"
 _SECONDS = 10
 _NOBODY = 65534
 _BY_ROOT = ("Prolog", "Epilog", "HealthCheckProgram")
@@ -141,6 +142,12 @@ def _check_interpreter(host: Host) -> Finding:
 
 def check_state(host: Host) -> Iterator[Finding]:
     """Whether what we keep on this host can be kept."""
+    yield _check_folder(host)
+    if host.settings.state.log:
+        yield _check_log(host.settings.state.log)
+
+
+def _check_folder(host: Host) -> Finding:
     folder = host.settings.state.directory
     check = "state folder"
     user = host.slurm_user
@@ -153,21 +160,37 @@ def check_state(host: Host) -> Iterator[Finding]:
         found = Path(folder).stat()
     except FileNotFoundError:
         if Role.CONTROLLER in host.roles:
-            yield error(check, f"{folder}: no such folder; SlurmUser can not make it", remedy)
-        else:
-            yield ok(check, f"{folder}: made by the first hook")
-        return
+            return error(check, f"{folder}: no such folder; SlurmUser can not make it", remedy)
+        return ok(check, f"{folder}: made by the first hook")
     if found.st_uid != owner:
-        yield error(check, f"{folder} belongs to user {found.st_uid}", remedy)
-    elif found.st_mode & stat.S_IWOTH:
-        yield error(check, f"{folder} can be changed by every user", f"chmod o-w {folder}")
-    else:
-        yield ok(check, folder)
-    if host.settings.state.log:
-        yield _check_log(host.settings.state.log)
+        return error(check, f"{folder} belongs to user {found.st_uid}", remedy)
+    if found.st_mode & stat.S_IWOTH:
+        return error(check, f"{folder} can be changed by every user", f"chmod o-w {folder}")
+    return ok(check, folder)
 
 
 def _check_log(path: str) -> Finding:
-    if not Path(path).parent.is_dir():
+    """The hooks' log; logrotate (8) passes over a folder that others than root's group may write
+    to, unless it is told to go there as a user who may ("su", tried with 3.21).
+    """
+    folder = Path(path).parent
+    if not folder.is_dir():
         return warning("log", f"{path}: its folder is not there", "make it, or set [state] log")
+    found = folder.stat()
+    by_group = found.st_mode & stat.S_IWGRP and found.st_gid != 0
+    if (by_group or found.st_mode & stat.S_IWOTH) and not _names_user(_LOGROTATE):
+        return warning(
+            "log",
+            f"{path}: others may write to {folder}, so logrotate passes over it",
+            f"chmod go-w {folder}, or a block for this file with `su USER GROUP` in {_LOGROTATE}",
+        )
     return ok("log", path)
+
+
+def _names_user(path: str) -> bool:
+    """Whether a configuration of logrotate says as whom to rotate."""
+    try:
+        text = Path(path).read_text(errors="replace")
+    except OSError:
+        return False
+    return any(line.split()[:1] == ["su"] for line in text.splitlines())

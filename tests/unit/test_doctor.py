@@ -271,6 +271,23 @@ def test_the_state_folder_must_be_its_user_s(tmp_path: Path) -> None:
     assert finding.level is Level.ERROR
 
 
+def test_a_log_that_logrotate_passes_over_is_told(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "logs").mkdir(mode=0o755)
+    monkeypatch.setattr(hooks, "_LOGROTATE", str(tmp_path / "logrotate"))
+    state = StateSettings(directory=str(tmp_path / "state"), log=f"{tmp_path}/logs/hooks.log")
+
+    def check() -> Finding:
+        return list(hooks.check_state(on(tmp_path, Settings(state=state))))[-1]
+
+    assert check().level is Level.OK
+    (tmp_path / "logs").chmod(0o777)
+    assert "logrotate passes over it" in check().found
+    (tmp_path / "logrotate").write_text("# su is not this\n/a {\n\tsu slurm slurm\n}\n")
+    assert check().level is Level.OK
+
+
 # --- sources -----------------------------------------------------------------------------------
 
 
