@@ -134,6 +134,15 @@ def is_unfinished(record: Record) -> bool:
     return record.step in (Step.HELD, Step.DECIDED, Step.TO_CANCEL)
 
 
+def is_held_again(record: Record, job: JobFacts) -> bool:
+    """Whether the hold that we had lifted is there once more. A slurmctld that is killed may come
+    back without a release that it had not saved, and then takes our record of it all the same.
+    """
+    ours = job.held and job.held_by_requeue and job.reason != "JobHeldAdmin"
+    is_placed = record.step is Step.PLACED and job.restarts == record.restarts
+    return is_placed and ours and job.has("PENDING")
+
+
 def merge_nodes(*hostlists: str) -> str:
     """The union of hostlists, folded as Slurm prints them. Raises RecordError."""
     return str(_read_nodes(",".join(text for text in hostlists if text)))

@@ -234,7 +234,7 @@ class Decider:
         """Do what the decision asks for: cancel the job, or release and place it."""
         if record.step is Step.TO_CANCEL and job.held:
             self._slurm.cancel(job.label)
-        if record.step is not Step.DECIDED:
+        if record.step is not Step.DECIDED and not lifecycle.is_held_again(record, job):
             return True
         taken_over = _whose_hold(job, record) if job.held else ""
         if taken_over:

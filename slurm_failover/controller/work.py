@@ -17,7 +17,13 @@ from slurm_failover.controller.placement import Placement, lower_started
 from slurm_failover.controller.serving import Server
 from slurm_failover.errors import RecordError, SlurmUnavailable
 from slurm_failover.foresight import imagine_held, show_as_it_is
-from slurm_failover.lifecycle import expand, is_running, is_unfinished, merge_nodes
+from slurm_failover.lifecycle import (
+    expand,
+    is_held_again,
+    is_running,
+    is_unfinished,
+    merge_nodes,
+)
 from slurm_failover.metrics import Metrics
 from slurm_failover.model import JobFacts, Limits, NodeFacts
 from slurm_failover.policy import Ending
@@ -94,7 +100,8 @@ def _find_unfinished(
     limits: Limits, job: JobFacts, record: Record, nodes: Sequence[NodeFacts]
 ) -> Note | None:
     """A note for a job whose handling was interrupted, before or after its record was written."""
-    if job.has("PENDING") and is_unfinished(record):
+    is_left = is_unfinished(record) or is_held_again(record, job)
+    if job.has("PENDING") and is_left:
         return Note(job.job_id, job.label, Ending.STOPPED_BY_NODE, record)
     return find_missed_end(limits, job, record, nodes) if is_running(record) else None
 

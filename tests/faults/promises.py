@@ -37,7 +37,9 @@ def _check_job(cluster: Cluster, label: str) -> list[str]:
         broken.append("more retries are counted than there were attempts")
     if job.state == "PENDING" and record.step in (Step.HELD, Step.DECIDED):
         broken.append(f"it stays {record.state.value} ({record.step.value}) for ever")
-    if job.state == "PENDING" and job.hold and record.state is State.FAILOVERINPROGRESS:
+    is_theirs = label in cluster.held and record.step is Step.PLACED
+    is_ours = job.state == "PENDING" and job.hold and not is_theirs
+    if is_ours and record.state is State.FAILOVERINPROGRESS:
         broken.append("it is held as failoverinprogress for ever")
     return broken
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from typing import Any
 
 import pytest
 
@@ -120,3 +121,23 @@ def test_hostlists_are_merged_and_folded() -> None:
     assert lifecycle.merge_nodes("n[01-02]", "", "n03", "n01") == "n[01-03]"
     assert lifecycle.merge_nodes() == lifecycle.merge_nodes("") == ""
     assert lifecycle.expand("n[09-10]") == ["n09", "n10"]
+
+
+@pytest.mark.parametrize(
+    ("change", "is_ours"),
+    [
+        ({}, True),
+        ({"reason": "JobHeldAdmin"}, False),
+        ({"held_by_requeue": False}, False),
+        ({"held": False}, False),
+        ({"restarts": 2}, False),
+        ({"states": frozenset({"RUNNING"})}, False),
+    ],
+)
+def test_a_hold_that_is_there_again_after_its_release_is_ours_if_nothing_happened_since(
+    change: dict[str, Any], is_ours: bool
+) -> None:
+    again = replace(JOB, states=frozenset({"PENDING"}), restarts=1, held=True, held_by_requeue=True)
+    decided = lifecycle.note_restarts(lifecycle.apply_verdict(held(), MOVE), again)
+    assert lifecycle.is_held_again(lifecycle.place(decided), replace(again, **change)) is is_ours
+    assert not lifecycle.is_held_again(decided, again)
