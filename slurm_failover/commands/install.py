@@ -96,9 +96,21 @@ def make(changes: list[Change], settings: Settings, config: Config) -> None:
     owners = find_owners(config)
     targets = [prepare(change, owners) for change in changes]
     backup = _backup_folder(settings.state.directory)
+    done: list[str] = []
     for change, target in zip(changes, targets, strict=True):
-        apply_change(change, target, backup)
+        try:
+            apply_change(change, target, backup)
+        except InstallError as error:
+            raise InstallError(f"{error}; {_so_far(done, backup)}") from error
+        done.append(change.path)
     click.echo(f"{len(changes)} file{'s' * (len(changes) != 1)} changed; as they were: {backup}")
+
+
+def _so_far(done: list[str], backup: str) -> str:
+    """What an installation that stops half-way leaves behind, and how to go on."""
+    if not done:
+        return "nothing was changed"
+    return f"changed already: {', '.join(done)}; as they were: {backup}; run this again to finish"
 
 
 def _lines(text: str | None) -> list[str]:

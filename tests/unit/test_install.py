@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import os
 import re
 import stat
@@ -525,6 +526,35 @@ def test_what_can_not_be_written_is_said_and_stays(tmp_path: Path) -> None:
     with pytest.raises(InstallError, match="can not be written"):
         apply_change(Change(str(tmp_path / "f"), "x", "y"), "/proc/nowhere/f", str(tmp_path / "b"))
     assert (tmp_path / "f").read_text() == "x"
+
+
+@pytest.mark.usefixtures("host_of")
+@pytest.mark.parametrize("fails", [0, 1])
+def test_an_installation_that_stops_half_way_names_what_is_changed_and_the_backup(
+    etc: Path, monkeypatch: pytest.MonkeyPatch, fails: int
+) -> None:
+    (etc / "job_submit.lua").write_text(SITE_LUA)
+    calls: list[str] = []
+
+    def replace(old: str, new: str) -> None:
+        calls.append(new)
+        if len(calls) > fails:
+            raise OSError(errno.ENOSPC, "No space left on device")
+        Path(old).rename(new)
+
+    monkeypatch.setattr("slurm_failover.install.files.os.replace", replace)
+    done = call(etc, "install", "--apply", "--role=controller")
+    assert (done.exit_code, calls[0]) == (1, str(etc / "job_submit.lua"))
+    said = f"{calls[-1]}: can not be written: No space left on device; "
+    if not fails:
+        assert f"{said}nothing was changed" in done.output
+        return
+    assert f"{said}changed already: {calls[0]}; as they were: {etc.parent}/state" in done.output
+    (backup,) = (etc.parent / "state/backup").rglob("job_submit.lua")
+    assert f"as they were: {str(backup).removesuffix(str(etc / 'job_submit.lua'))};" in done.output
+    assert backup.read_text() == SITE_LUA
+    assert (etc / "slurm.conf").read_text() == PLAIN
+    assert not [name for name in picture(etc) if ".slurm-failover." in name]
 
 
 @pytest.mark.parametrize(
