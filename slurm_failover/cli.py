@@ -2,16 +2,20 @@
 
 from __future__ import annotations
 
+import errno
 import importlib
 import os
 import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+from io import TextIOWrapper
 from pathlib import Path
 from typing import Any
 
 import click
 
 from slurm_failover import __version__
-from slurm_failover.errors import FailoverError, SettingsError
+from slurm_failover.errors import FailoverError, OutputLost, SettingsError
 from slurm_failover.settings.tables import DEFAULT_PATH, Settings
 
 COMMANDS = {
@@ -55,9 +59,31 @@ class LazyGroup(click.Group):
     def invoke(self, ctx: click.Context) -> Any:
         """Run the command; our errors become one line and exit status 1."""
         try:
-            return super().invoke(ctx)
+            with written_out():
+                return super().invoke(ctx)
         except FailoverError as error:
             raise click.ClickException(str(error)) from error
+
+
+@contextmanager
+def written_out() -> Iterator[None]:
+    """Have what is printed written in full before we end, whatever characters the terminal knows.
+    Raises OutputLost; a reader that has seen enough (EPIPE) is click's to serve.
+    """
+    if sys.stdout is None:
+        raise OutputLost("standard output is closed; send it to a file or to /dev/null")
+    if isinstance(sys.stdout, TextIOWrapper):
+        sys.stdout.reconfigure(errors="backslashreplace")
+    try:
+        try:
+            yield
+        finally:
+            sys.stdout.flush()
+    except OSError as error:
+        if error.filename is not None or error.errno == errno.EPIPE:
+            raise
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())  # nor at the end of Python
+        raise OutputLost(f"standard output can not be written: {error.strerror}") from error
 
 
 @click.command(cls=LazyGroup, context_settings={"help_option_names": ["-h", "--help"]})

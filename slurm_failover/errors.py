@@ -33,6 +33,10 @@ class NoSuchTime(SlurmError):
     """Slurm's commands do not understand a time; the text is that time."""
 
 
+class OutputLost(FailoverError):
+    """What a command has to show can not be written to standard output."""
+
+
 class WrongUser(FailoverError):
     """Someone runs a command that is another user's to run; the text says whose."""
 

@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 import os
+import subprocess
+import sys
+from io import BytesIO, TextIOWrapper
 from pathlib import Path
 
 import pytest
 from click.testing import CliRunner, Result
 
-from slurm_failover.cli import main
+from slurm_failover.cli import main, written_out
 from slurm_failover.controller.notes import Notes
 from slurm_failover.errors import WrongUser
 from slurm_failover.model import NodeFacts
@@ -64,3 +67,30 @@ def test_the_owner_of_the_state_opens_it(tmp_path: Path) -> None:
     notes = Notes(str(tmp_path))
     notes.open()
     assert notes.read() == []
+
+
+@pytest.mark.parametrize("where", [">&-", ">/dev/full"])
+@pytest.mark.parametrize("words", ["explain 79", "completion bash"])
+def test_output_that_can_not_be_written_is_one_sentence_and_no_success(
+    where: str, words: str
+) -> None:
+    program = "from slurm_failover.cli import main; main()"
+    done = subprocess.run(
+        ["/bin/sh", "-c", f'exec "$0" -c "$1" {words} {where}', sys.executable, program],
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert done.returncode == 1
+    assert done.stderr.startswith("Error: standard output ")
+    assert len(done.stderr.splitlines()) == 1
+
+
+def test_a_character_that_a_terminal_does_not_know_is_written_as_its_number(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    raw = BytesIO()
+    monkeypatch.setattr(sys, "stdout", TextIOWrapper(raw, encoding="ascii"))
+    with written_out():
+        sys.stdout.write("tr\u00e9\n")
+    assert raw.getvalue() == b"tr\\xe9\n"
