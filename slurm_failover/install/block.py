@@ -67,7 +67,7 @@ def take_block(text: str, path: str) -> tuple[str, Block]:
         )
     before, after = text[: found.start()], text[end.end() :]
     if _UNENDED in found[0] and not after:
-        before = before.removesuffix(newline_of(text))
+        before = before.removesuffix("\r\n" if found[0].endswith("\r") else "\n")
     inner = (line.rstrip("\r") for line in text[found.end() : end.start()].split("\n"))
     body = [line for line in inner if line]
     if _sum(body) != end[1]:

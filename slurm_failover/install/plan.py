@@ -64,8 +64,10 @@ def plan_uninstall(config: Config) -> list[Change]:
         return _changed([_without(path, "") for path in sorted(here | set(_chains_in(config)))])
     bare = unwire(config)
     changes = [Change(path, config.texts[path], text) for path, text in bare.texts.items()]
-    stack = stack_path(config)
-    changes.append(_without(stack, take_plugin(read_text(stack) or "", stack)))
+    # The default as well: PlugStackConfig may have been set since.
+    for stack in sorted({_named_stack(config), _default_stack(config)}):
+        if stack.startswith("/"):
+            changes.append(_without(stack, take_plugin(read_text(stack) or "", stack)))
     for name in _LUA:
         changes.append(_without_lua(f"{config.folder}/{name}"))
     return _changed([*changes, *_chains(config, "", {})])
@@ -76,10 +78,18 @@ def stack_path(config: Config) -> str:
     slurm.conf (slurm.conf(5)). Raises InstallError for a path that is no whole one, which Slurm
     would seek in whatever folder a command was called from.
     """
-    path = config.value("PlugStackConfig").strip('"') or f"{config.folder}/plugstack.conf"
+    path = _named_stack(config)
     if not path.startswith("/"):
         raise InstallError(f"{config.main}: PlugStackConfig={path}: write the whole path, from /")
     return path
+
+
+def _named_stack(config: Config) -> str:
+    return config.value("PlugStackConfig") or _default_stack(config)
+
+
+def _default_stack(config: Config) -> str:
+    return f"{config.folder}/plugstack.conf"
 
 
 def _changed(changes: list[Change]) -> list[Change]:

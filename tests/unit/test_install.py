@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 from click.testing import CliRunner, Result
-from hypothesis import given
+from hypothesis import example, given
 from hypothesis import strategies as st
 from lua_host import LUA, SUCCESS, VERSIONS, LuaHost
 
@@ -194,6 +194,7 @@ RELEASES = st.sampled_from([(24, 11), (26, 5)])
 
 
 @given(TEXTS, TEXTS.filter(lambda text: "Include" not in text), RELEASES)
+@example("ClusterName=one\n# cut off\r", "", (24, 11))
 def test_uninstall_gives_back_every_byte(
     main_text: str, sub: str, release: tuple[int, int]
 ) -> None:
@@ -472,6 +473,23 @@ def test_a_plugin_stack_that_slurm_would_seek_anywhere_is_refused(etc: Path) -> 
         True,
     )
     assert picture(etc) == before
+
+
+@pytest.mark.usefixtures("host_of")
+@pytest.mark.parametrize("since", ["/else/where.conf", "relative.conf"])
+def test_the_plugin_goes_from_where_it_was_named_before_the_stack_was_moved(
+    etc: Path, since: str
+) -> None:
+    plugin = etc.parent / "slurm_failover.so"
+    plugin.touch()
+    call(etc, "install", "--apply", "--role=controller", f"--plugin={plugin}")
+    assert (etc / "plugstack.conf").exists()
+    before = f"PlugStackConfig={since}\n"
+    (etc / "slurm.conf").write_text(before + (etc / "slurm.conf").read_text())
+    done = call(etc, "uninstall", "--apply")
+    assert done.exit_code == 0, done.output
+    assert set(picture(etc)) == {"slurm.conf"}
+    assert (etc / "slurm.conf").read_text() == before + PLAIN
 
 
 @pytest.mark.usefixtures("host_of")
