@@ -9,6 +9,7 @@ from cluster import CONTROLLER, Cluster
 from rig import Rig
 
 CONF = "/etc/slurm/slurm.conf"
+LOG = "/var/log/slurm/slurmctld.log"
 LIMIT = "SlurmctldParameters=rl_enable,rl_bucket_size=3,rl_refill_rate=1"
 
 
@@ -71,6 +72,7 @@ def test_slurmctld_rations_its_answers(rationed: Rig) -> None:
     rationed.end_broken(job)
     rationed.bring_back(job, seconds=120)
     rationed.check_moved(job)
+    assert "RPC rate limit exceeded" in rationed.cluster.read(CONTROLLER, LOG)
 
 
 def test_the_controller_loses_its_munge(rig: Rig) -> None:

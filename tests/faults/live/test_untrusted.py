@@ -90,7 +90,14 @@ def test_no_link_in_place_of_a_jobs_output_is_written_through(rig: Rig, link: st
     rig.cluster.check(CONTROLLER, change)
     rig.end(job, 3)
     rig.wait_shown(job, "Pending - internalerror")
-    rig.settle()
+    (node,) = rig.nodes_at_rest[job]
+    rig.cluster.wait(
+        lambda: (
+            "not in its log" in rig.said(node) or rig.cluster.read(CONTROLLER, secret) != "kept\n"
+        ),
+        60,
+        "a try to write to the job's log",
+    )
     assert rig.cluster.read(CONTROLLER, secret) == "kept\n"
 
 
