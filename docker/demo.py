@@ -35,6 +35,22 @@ srun --kill-on-bad-exit=1 bash -c '
 echo "training done"
 """
 
+KEPT = f"""
+The cluster is still up. Enter it as a user, submit a job, and see where it runs:
+    docker exec -it -u alice -w {HOME} {KEPT_NAME}-ctl bash
+    sbatch -N2 --gres=gpu:2 --comment=failover --wrap 'srun sleep 600'
+    slurm-failover status
+Break a GPU of a node that it runs on, such as n1. The health check sees it within five seconds,
+drains the node and moves the job:
+    docker exec {KEPT_NAME}-n1 cluster-inject 3 '{FAULT}'
+Enter it as an admin, and see what is known against nodes, and whether the installation is right:
+    docker exec -it {KEPT_NAME}-ctl bash
+    slurm-failover nodes
+    slurm-failover doctor
+Remove it:
+    docker/demo --down
+"""
+
 
 OPTIONS = ("--job-name=llm", "-N2", "--gres=gpu:2", "--comment=failover", f"--chdir={HOME}")
 
@@ -150,9 +166,7 @@ def main() -> int:
         play(cluster)
     finally:
         if keep:
-            print(f"\nEnter it:  docker exec -it -u alice {KEPT_NAME}-ctl bash")
-            print(f"Break a GPU: docker exec {KEPT_NAME}-n1 cluster-inject 3 '{FAULT}'")
-            print("Remove it: docker/demo --down")
+            print(KEPT)
         else:
             cluster.stop()
     return 0
