@@ -12,6 +12,7 @@ from slurm_failover.cli import settings_problem
 from slurm_failover.doctor.finding import Finding, Level, error, exit_status
 from slurm_failover.doctor.host import NoCommand, look_around
 from slurm_failover.doctor.rounds import examine
+from slurm_failover.doctor.sources import judge_settings
 from slurm_failover.errors import FailoverError
 from slurm_failover.render import print_json
 from slurm_failover.settings.tables import Settings
@@ -79,18 +80,22 @@ class _Slow:
 
 def _examine(context: click.Context, roles: frozenset[Role], slow: _Slow) -> Iterator[Finding]:
     settings: Settings = context.obj
+    broken = settings_problem(context)
     slow.begin("Slurm's configuration")
     try:
-        host = look_around(settings, roles, settings_problem(context))
-    except NoCommand as problem:
-        yield error("Slurm's commands", str(problem), "set [slurm] bin to its folder")
-        return
+        host = look_around(settings, roles, broken)
     except FailoverError as problem:
-        yield error(
-            "slurmctld", str(problem), "start slurmctld, or look from a host that reaches it"
-        )
+        if broken:  # the file may be what names the commands' folder
+            yield judge_settings(broken)
+        yield _without_slurm(problem)
         return
     yield from examine(host, slow.begin)
+
+
+def _without_slurm(problem: FailoverError) -> Finding:
+    if isinstance(problem, NoCommand):
+        return error("Slurm's commands", str(problem), "set [slurm] bin to its folder")
+    return error("slurmctld", str(problem), "start slurmctld, or look from a host that reaches it")
 
 
 def _print(finding: Finding) -> None:

@@ -100,12 +100,16 @@ def _check_bmc(ipmitool: str) -> Finding:
     return ok("BMC", "not asked")
 
 
+def judge_settings(problem: str) -> Finding:
+    """Whether the settings file could be read; ``problem`` is what is wrong with it, or ""."""
+    if problem:
+        return error("settings", problem, "mend the file; until then hooks give no verdict")
+    return ok("settings", "read")
+
+
 def check_rules(host: Host) -> Iterator[Finding]:
     """The settings file, and the rules with the site's own."""
-    if host.problem:
-        yield error("settings", host.problem, "mend the file; until then hooks give no verdict")
-    else:
-        yield ok("settings", "read")
+    yield judge_settings(host.problem)
     try:
         rules = load_rules(Path(host.settings.sources.rules))
     except RuleError as problem:

@@ -554,6 +554,20 @@ def test_without_slurms_commands_the_remedy_is_the_setting_that_names_them(tmp_p
     )
 
 
+def test_a_broken_settings_file_is_told_where_slurm_can_not_be_asked(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    def silent(*_: object) -> Host:
+        raise SlurmUnavailable("scontrol show config: no answer")
+
+    monkeypatch.setattr(doctor_command, "look_around", silent)
+    (tmp_path / "s.toml").write_text("[slurm\n")
+    done = CliRunner().invoke(main, ["--settings", f"{tmp_path}/s.toml", "doctor", "--json"])
+    first, second = json.loads(done.output)
+    assert (first["check"], first["level"], second["check"]) == ("settings", "error", "slurmctld")
+    assert f"{tmp_path}/s.toml" in first["found"]
+
+
 def test_a_broken_settings_file_is_a_line_and_not_the_end(
     monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
