@@ -24,7 +24,8 @@ def _check_job(cluster: Cluster, label: str) -> list[str]:
         broken.append(f"the owner's comment is now {job.comment!r}")
     if label in cluster.cancelled and job.state != "CANCELLED":
         broken.append(f"it was cancelled, and is {job.state}")
-    if label in cluster.held and job.state == "PENDING" and job.hold != cluster.held[label]:
+    is_held = label in cluster.held and job.state != "CANCELLED"
+    if is_held and job.hold != cluster.held[label]:
         broken.append(f"the hold {cluster.held[label]} became {job.hold or 'none'}")
     if record is None:
         return broken
