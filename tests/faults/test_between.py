@@ -49,6 +49,13 @@ EVERY_ACT: dict[str, Act] = {
 }
 
 
+TOO_LATE = {"drains": "drain='", "holds": "release ("}
+"""Who acts right before such a request of ours is overtaken by it: Slurm has no drain and no
+release that is refused where the node or job is no longer as it was seen. docs/architecture.md
+says so.
+"""
+
+
 @dataclass
 class Between(Steps):
     """Steps, right before one of which someone does something to the first job."""
@@ -84,8 +91,8 @@ def test_whoever_acts_between_a_question_and_a_request_breaks_no_promise(
         told = "\n".join([*steps.done, *cluster.said()])
         assert "someone acts" in steps.done
         next_one = steps.done[steps.done.index("someone acts") + 1]
-        if name == "drains" and next_one.startswith("update_node") and "drain='" in next_one:
-            continue  # Slurm has no drain that is refused where another was faster.
+        if any(name.startswith(acts) and asked in next_one for acts, asked in TOO_LATE.items()):
+            continue
         assert check(cluster) == [], f"{name} before {at}\n{told}"
     played(len(plain.done))
 

@@ -87,7 +87,7 @@ class Cluster:
         self._client = docker.from_env(timeout=180)
         self._labels = labels_of(self.name, keep)
         self._containers: dict[str, Container] = {}
-        self._shells: dict[str, list[OpenShell]] = {}
+        self._shells: dict[tuple[str, str], list[OpenShell]] = {}
 
     # --- life -----------------------------------------------------------------------------------
 
@@ -174,20 +174,13 @@ class Cluster:
         """Run an argument list, or a bash command line, in a host. 124 is the time-out's status."""
         argv = ["bash", "-c", command] if isinstance(command, str) else command
         limit = ["timeout", "-k", "5", str(timeout)]
-        if user == "root":
-            return self._run_as_root(host, [*limit, *argv])
-        done = self._containers[host].exec_run([*limit, *argv], user=user, demux=True)
-        stdout, stderr = ((part or b"").decode(errors="replace") for part in done.output)
-        return Finished(int(done.exit_code), stdout, stderr)
-
-    def _run_as_root(self, host: str, argv: list[str]) -> Finished:
-        idle = self._shells.setdefault(host, [])
+        idle = self._shells.setdefault((host, user), [])
         try:
             shell = idle.pop()
         except IndexError:
-            shell = OpenShell(self._containers[host])
+            shell = OpenShell(self._containers[host], user)
         try:
-            done = Finished(*shell.run(argv))
+            done = Finished(*shell.run([*limit, *argv]))
         except EOFError as lost:
             raise AssertionError(f"{host} was lost while {argv} ran: {lost}") from None
         idle.append(shell)

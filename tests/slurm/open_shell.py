@@ -27,13 +27,14 @@ for line in sys.stdin:
 
 
 class OpenShell:
-    """Runs commands as root, one after the other."""
+    """Runs commands of one user, one after the other."""
 
-    def __init__(self, container: Container) -> None:
+    def __init__(self, container: Container, user: str) -> None:
         """Start the process; it ends when this is closed, or with its container."""
         api = container.client.api
         argv = ["python3", "-I", "-S", "-c", INSIDE]
-        self._stream = api.exec_start(api.exec_create(container.id, argv, stdin=True), socket=True)
+        process = api.exec_create(container.id, argv, stdin=True, user=user)
+        self._stream = api.exec_start(process, socket=True)
         self._stream._sock.settimeout(None)
         self._lines = self._read()
 
