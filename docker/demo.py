@@ -38,11 +38,11 @@ echo "training done"
 KEPT = f"""
 The cluster is still up. Enter it as a user, submit a job, and see where it runs:
     docker exec -it -u alice -w {HOME} {KEPT_NAME}-ctl bash
-    sbatch -N2 --gres=gpu:2 --comment=failover --wrap 'srun sleep 600'
+    sbatch -N1 --gres=gpu:3 --comment=failover --wrap 'srun sleep 600'
     slurm-failover status
-Break a GPU of a node that it runs on, such as n1. The health check sees it within five seconds,
-drains the node and moves the job:
-    docker exec {KEPT_NAME}-n1 cluster-inject 3 '{FAULT}'
+Break a GPU of the node that it runs on, instead of NODE. The health check sees it within five
+seconds, drains the node and moves the job:
+    docker exec {KEPT_NAME}-NODE cluster-inject 3 '{FAULT}'
 Enter it as an admin, and see what is known against nodes, and whether the installation is right:
     docker exec -it {KEPT_NAME}-ctl bash
     slurm-failover nodes
@@ -83,7 +83,7 @@ class Story:
 def play(cluster: Cluster) -> None:
     """Start, submit, break a GPU, and follow the job to its end. AssertionError if it strays."""
     story = Story(cluster)
-    story.tell("starting slurmctld, slurmdbd and four nodes with two GPUs each")
+    story.tell("starting slurmctld, slurmdbd and four nodes with three GPUs each")
     cluster.start()
     story.tell("alice submits a training run on two nodes, with failover on")
     job = cluster.sbatch(TRAINING, *OPTIONS)
