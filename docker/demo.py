@@ -17,12 +17,14 @@ HERE = Path(__file__).resolve().parent
 sys.path.insert(0, str(HERE.parent / "tests" / "slurm"))
 
 # The tests' own harness.
-from cluster import CONTROLLER, Cluster  # noqa: E402
+from cluster import CONTROLLER, NODES, Cluster  # noqa: E402
 from ownership import exists, remove_cluster  # noqa: E402
 
 KEPT_NAME = "slurm-failover-demo"
 FAULT = "NVRM: Xid (PCI:0000:3b:00): 79, pid=4711, name=python3, GPU has fallen off the bus."
 HOME = "/shared/home/alice"
+# Empty, as on a node without the hardware; doctor would warn of a folder that is not there.
+SYSFS = "/var/lib/slurm-failover-test/sys"
 # A training run that counts its steps, and goes on from its last checkpoint after a restart.
 TRAINING = """#!/bin/bash
 touch checkpoint
@@ -85,6 +87,8 @@ def play(cluster: Cluster) -> None:
     story = Story(cluster)
     story.tell("starting slurmctld, slurmdbd and four nodes with three GPUs each")
     cluster.start()
+    for node in NODES:
+        cluster.check(node, f"install -d {SYSFS}")
     story.tell("alice submits a training run on two nodes, with failover on")
     job = cluster.sbatch(TRAINING, *OPTIONS)
     cluster.wait(lambda: cluster.job_state(job) == ["RUNNING"], 30, "running job")
