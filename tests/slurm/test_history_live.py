@@ -81,8 +81,8 @@ def test_history_tells_a_failover_a_denial_and_a_drain_as_they_were(story: Story
 def test_history_and_report_refuse_a_time_that_sacct_does_not_know(story: Story) -> None:
     for words in (["history"], ["report", "--html", "/tmp/report.html"]):
         done = story.cluster.run(CONTROLLER, ["slurm-failover", *words, "--since", "tomorrowish"])
-        assert done.rc == 1
-        assert "Invalid time specification" in done.stderr
+        assert done.rc == 2
+        assert "--since: 'tomorrowish' is no time: write now-7days, 2026-01-31" in done.stderr
         assert "Traceback" not in done.stderr
 
 
