@@ -4,9 +4,7 @@ _slurm_failover_completion() {
 
     response=$(env COMP_WORDS="${COMP_WORDS[*]}" COMP_CWORD=$COMP_CWORD _SLURM_FAILOVER_COMPLETE=bash_complete $1)
 
-    for completion in $response; do
-        IFS=',' read type value <<< "$completion"
-
+    while IFS=',' read -r type value; do
         if [[ $type == 'dir' ]]; then
             COMPREPLY=()
             compopt -o dirnames
@@ -14,9 +12,9 @@ _slurm_failover_completion() {
             COMPREPLY=()
             compopt -o default
         elif [[ $type == 'plain' ]]; then
-            COMPREPLY+=($value)
+            COMPREPLY+=("$value")
         fi
-    done
+    done <<< "$response"
 
     return 0
 }

@@ -12,11 +12,21 @@ PROGRAM = "slurm-failover"
 _VARIABLE = "_SLURM_FAILOVER_COMPLETE"
 """Where click looks for what a shell wants to know, by its own rule for the program's name."""
 
-_FIRST_CALL = "[[ $zsh_eval_context[-1] == loadautofunc ]]"
-_EVERY_CALL = f"[[ $funcstack[1] == _{PROGRAM} ]]"
-"""How zsh tells that it completes by our file and does not source it. click's test holds at the
-first TAB alone, which loads the file: the second offered nothing (seen on zsh 5.9).
-"""
+_MENDED = (
+    # How zsh tells that it completes by our file and does not source it: click's test holds at the
+    # first TAB alone, which loads the file, and the second offered nothing (seen on zsh 5.9).
+    ("[[ $zsh_eval_context[-1] == loadautofunc ]]", f"[[ $funcstack[1] == _{PROGRAM} ]]"),
+    # bash takes what stands without quotes for a pattern, and would offer the files that it fits.
+    (
+        "for completion in $response; do\n        IFS=',' read type value <<< \"$completion\"\n",
+        "while IFS=',' read -r type value; do",
+    ),
+    ("    done\n\n    return 0", '    done <<< "$response"\n\n    return 0'),
+    ("COMPREPLY+=($value)", 'COMPREPLY+=("$value")'),
+    # fish would cut what is said of an offer at its first comma.
+    ('string split ","', 'string split --max 1 ","'),
+)
+"""What click's scripts do not do well, each with what stands there instead."""
 
 
 @click.command("completion")
@@ -38,4 +48,6 @@ def script(shell: str) -> str:
         raise click.ClickException(f"click knows no completion of {shell}")
     maker = found(main, {}, PROGRAM, _VARIABLE)
     text = str(maker.source_template % maker.source_vars()).strip()
-    return text.replace(_FIRST_CALL, _EVERY_CALL) + "\n"
+    for theirs, ours in _MENDED:
+        text = text.replace(theirs, ours)
+    return text + "\n"

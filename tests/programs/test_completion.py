@@ -212,6 +212,18 @@ def test_tab_in_a_real_shell(name: str, open_shell: Callable[..., Typing]) -> No
     assert "Traceback" not in shell.shown
 
 
+def test_bash_takes_no_offer_for_a_pattern(
+    site: Site, open_shell: Callable[..., Typing]
+) -> None:
+    site.answer("""echo '{"nodes": [{"name": "gpu[1]", "state": ["IDLE"]}]}'""")
+    (site.folder / "gpu1").touch()
+    argv, load = LOADS["bash, as installed"]
+    shell = open_shell(*argv)
+    shell.type(f"shopt -s failglob; {load}; echo lo''aded\n", lambda text: "loaded" in text)
+    line = "slurm-failover --settings settings.toml nodes g"
+    assert "no match" not in shell.type(f"{line}\t", lambda text: "gpu[1]" in text)
+
+
 @pytest.mark.skipif(shutil.which("fish") is None, reason="fish is not installed")
 def test_tab_in_fish(site: Site) -> None:
     line = f"slurm-failover --settings {site.settings} status 47"
@@ -226,3 +238,4 @@ def test_tab_in_fish(site: Site) -> None:
     )
     assert [line.split("\t")[0] for line in done.stdout.splitlines()] == ["4711", "4712"]
     assert "\x1b" not in done.stdout
+    assert "plain,x" in done.stdout, "nothing is cut at a comma"
