@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import errno
 import os
+import stat
 import tempfile
 import time
 from pathlib import Path
@@ -19,6 +21,7 @@ from slurm_failover.settings.tables import Settings
 from slurm_failover.slurm.accounting import Span
 
 _THERE = "is there already; --force replaces it"
+_NO_FILE = "is no file but a link, a folder or a device, and stays as it is; name another FILE"
 STYLE = Path(report.__file__).with_name("style.css")
 
 
@@ -37,8 +40,7 @@ def command(settings: Settings, *, path: str, span: Span, force: bool) -> None:
     The page needs nothing else: no script, no network, no other file. It holds what you may see of
     Slurm's accounting, names of users and jobs included.
     """
-    if not force:
-        _refuse_existing(path)
+    _refuse(path, force=force)
     text = make_report(look_back(settings, span), span, time.time())
     write_page(path, text, force=force)
     click.echo(f"{path}: {len(text.encode()) // 1024 + 1} KiB")
@@ -59,8 +61,10 @@ def make_report(past: Past, span: Span, now: float) -> str:
 
 def write_page(path: str, text: str, *, force: bool) -> None:
     """Write a file whole or not at all, and never over another one unless ``force``. It is made
-    under a name that nobody can know before, and follows no link. Raises NotWritten.
+    under a name that nobody can know before, and follows no link. What is no file, as /dev/null is
+    none, is never replaced. Raises NotWritten.
     """
+    _refuse(path, force=force)
     target = Path(path)
     try:
         handle, name = tempfile.mkstemp(prefix=".slurm-failover-", dir=target.parent)
@@ -85,8 +89,19 @@ def write_page(path: str, text: str, *, force: bool) -> None:
         temporary.unlink(missing_ok=True)
 
 
-def _refuse_existing(path: str) -> None:
-    if os.path.lexists(path):
+def _refuse(path: str, *, force: bool) -> None:
+    """Raises NotWritten where something stands that must stay, or where nothing can be written."""
+    target = Path(path)
+    if not os.access(target.parent, os.W_OK | os.X_OK):
+        error = errno.EACCES if target.parent.is_dir() else errno.ENOENT
+        raise NotWritten(f"{path}: {os.strerror(error)}")
+    try:
+        mode = target.lstat().st_mode
+    except OSError:
+        return
+    if not stat.S_ISREG(mode):
+        raise NotWritten(f"{path} {_NO_FILE}")
+    if not force:
         raise NotWritten(f"{path} {_THERE}")
 
 

@@ -85,6 +85,7 @@ def make_page(matter: Matter, style: str) -> str:
     figures.extend(_figure(chart, f"c{number}") for number, chart in enumerate(matter.charts))
     main.append(_meanings())
     main.append(_everything(matter))
+    _clean_all(body)
     return "<!DOCTYPE html>\n" + tostring(html, encoding="unicode", method="html") + "\n"
 
 
@@ -153,7 +154,7 @@ def _legend(chart: Chart) -> Element:
     for place, series in enumerate(chart.series):
         item = SubElement(legend, "li")
         swatch = SubElement(item, "span", {"class": f"swatch s{place}"})
-        swatch.tail = _clean(series.name)
+        swatch.tail = series.name
     return legend
 
 
@@ -186,7 +187,7 @@ def _everything(matter: Matter) -> Element:
 
 def _table(caption: str, columns: Sequence[str], rows: Iterable[Sequence[str]]) -> Element:
     frame = Element("div", {"class": "table", "tabindex": "0", "role": "region"})
-    frame.set("aria-label", _clean(caption))
+    frame.set("aria-label", caption)
     table = SubElement(frame, "table")
     _add(table, "caption", caption)
     heads = SubElement(SubElement(table, "thead"), "tr")
@@ -204,10 +205,15 @@ def _table(caption: str, columns: Sequence[str], rows: Iterable[Sequence[str]]) 
 def _add(parent: Element, tag: str, text: str, kind: str = "") -> Element:
     """A new element with text, whatever the text is."""
     element = SubElement(parent, tag, {"class": kind} if kind else {})
-    element.text = _clean(text)
+    element.text = text
     return element
 
 
-def _clean(text: str) -> str:
-    """``text`` without what no page may hold, such as control characters and half characters."""
-    return "".join(c if c.isprintable() else " " for c in text)
+def _clean_all(body: Element) -> None:
+    """Free all texts of what no page may hold, such as control characters and half characters."""
+    for element in body.iter():
+        element.text, element.tail = _clean(element.text), _clean(element.tail)
+
+
+def _clean(text: str | None) -> str:
+    return "".join(c if c.isprintable() else " " for c in text or "")

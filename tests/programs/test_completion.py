@@ -212,9 +212,7 @@ def test_tab_in_a_real_shell(name: str, open_shell: Callable[..., Typing]) -> No
     assert "Traceback" not in shell.shown
 
 
-def test_bash_takes_no_offer_for_a_pattern(
-    site: Site, open_shell: Callable[..., Typing]
-) -> None:
+def test_bash_takes_no_offer_for_a_pattern(site: Site, open_shell: Callable[..., Typing]) -> None:
     site.answer("""echo '{"nodes": [{"name": "gpu[1]", "state": ["IDLE"]}]}'""")
     (site.folder / "gpu1").touch()
     argv, load = LOADS["bash, as installed"]

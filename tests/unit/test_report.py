@@ -235,6 +235,14 @@ def test_half_characters_do_not_stop_the_page() -> None:
     assert make_report(Past([], [entry]), Span("x"), NOW).encode()
 
 
+def test_no_text_on_the_page_steers_a_browser_or_a_terminal() -> None:
+    steering = "\x00\x1b[2J\u202e\ud800"
+    words = f"Xid 79{steering} on GPU 0000:3b:00: x{steering}"
+    rogue = replace(moved(1.0), name=steering, user=steering, because=words)
+    page = make_report(Past([], [fault(words), rogue]), Span(steering, steering), NOW)
+    assert {c for c in page if not c.isprintable()} == {"\n"}
+
+
 # --- the file -----------------------------------------------------------------------------------
 
 
@@ -249,14 +257,31 @@ def test_a_file_that_is_there_is_kept_unless_forced(tmp_path: Path) -> None:
     assert [found.name for found in tmp_path.iterdir()] == ["report.html"]
 
 
-def test_a_link_is_replaced_and_not_followed(tmp_path: Path) -> None:
-    other, path = tmp_path / "other", tmp_path / "report.html"
+@pytest.mark.parametrize("force", [False, True])
+def test_what_is_no_file_is_neither_followed_nor_replaced(tmp_path: Path, *, force: bool) -> None:
+    """As root, --force over /dev/stdout or /dev/null would take them from the whole host."""
+    other = tmp_path / "other"
     other.write_text("precious")
-    path.symlink_to(other)
-    with pytest.raises(NotWritten):
-        write_page(str(path), "page", force=False)
-    write_page(str(path), "page", force=True)
-    assert (other.read_text(), path.is_symlink()) == ("precious", False)
+    (tmp_path / "link").symlink_to(other)
+    (tmp_path / "dangling").symlink_to("nowhere")
+    (tmp_path / "folder").mkdir()
+    os.mkfifo(tmp_path / "pipe")
+    before = {path.name: path.lstat().st_ino for path in tmp_path.iterdir()}
+    for name in before.keys() - {"other"}:
+        with pytest.raises(NotWritten, match=f"{name} is no file but .*; name another FILE"):
+            write_page(str(tmp_path / name), "page", force=force)
+    assert {path.name: path.lstat().st_ino for path in tmp_path.iterdir()} == before
+    assert other.read_text() == "precious"
+
+
+def test_a_folder_that_can_not_be_written_to_is_told_before_slurm_is_asked(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    slurm = Slurm()
+    monkeypatch.setattr(past, "Accounting", lambda _: slurm)
+    done = CliRunner().invoke(main, ["report", "--html", str(tmp_path / "none" / "x.html")])
+    assert (done.exit_code, slurm.asked) == (1, [])
+    assert "No such file or directory" in done.output
 
 
 def test_a_page_that_can_not_be_written_leaves_nothing(
