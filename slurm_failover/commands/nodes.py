@@ -6,7 +6,7 @@ import click
 
 from slurm_failover.commands.banner import end_with, show_banner
 from slurm_failover.commands.complete import complete_nodes
-from slurm_failover.commands.watch import repeat, watch_option
+from slurm_failover.commands.watch import repeat, settings_for, watch_option
 from slurm_failover.errors import SlurmError
 from slurm_failover.lifecycle import expand, merge_nodes
 from slurm_failover.render import NOTHING, print_json, print_table
@@ -27,7 +27,8 @@ def command(settings: Settings, nodelist: str, as_json: bool, every: float | Non
 
     With NODELIST these nodes, known or not.
     """
-    repeat(lambda: _show(settings, nodelist, as_json), every, for_programs=as_json)
+    asked = settings_for(settings, every)
+    repeat(lambda: _show(asked, nodelist, as_json), every, for_programs=as_json)
 
 
 def _show(settings: Settings, nodelist: str, as_json: bool) -> None:

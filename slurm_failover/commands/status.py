@@ -15,7 +15,7 @@ from slurm_failover.commands.jobid import (
     is_named,
     jobs_argument,
 )
-from slurm_failover.commands.watch import repeat, watch_option
+from slurm_failover.commands.watch import repeat, settings_for, watch_option
 from slurm_failover.errors import NoSuchJob
 from slurm_failover.history import KINDS
 from slurm_failover.model import JobFacts
@@ -51,7 +51,8 @@ def command(settings: Settings, jobs: tuple[str, ...], as_json: bool, every: flo
     them are written as squeue does: '4711_[1,4-6]'. What became of jobs that Slurm has forgotten is
     in `slurm-failover history`.
     """
-    repeat(lambda: _show(settings, jobs, as_json), every, for_programs=as_json)
+    asked = settings_for(settings, every)
+    repeat(lambda: _show(asked, jobs, as_json), every, for_programs=as_json)
 
 
 def _show(settings: Settings, jobs: tuple[str, ...], as_json: bool) -> None:

@@ -95,6 +95,54 @@ def test_a_terminal_is_drawn_anew_and_left_as_it_was(
     assert "\x1b[?25h" in rest, "the cursor is shown again"
 
 
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGQUIT])
+def test_what_is_killed_leaves_the_terminal_as_it_was(
+    command: list[str], terminals: list[OnTerminal], number: signal.Signals
+) -> None:
+    terminal = OnTerminal([*command, "nodes", "--watch", "0.5"])
+    terminals.append(terminal)
+    read_until(terminal.screen, lambda text: "Xid 79" in text)
+    terminal.process.send_signal(number)
+    rest = read_until(terminal.screen, lambda text: "\x1b[?1049l" in text)
+    assert terminal.process.wait(DEADLINE) == -number
+    assert "\x1b[?25h" in rest, "the cursor is shown again"
+
+
+def test_what_is_stopped_leaves_the_terminal_and_comes_back(
+    command: list[str], terminals: list[OnTerminal]
+) -> None:
+    terminal = OnTerminal([*command, "nodes", "--watch", "0.5"])
+    terminals.append(terminal)
+    read_until(terminal.screen, lambda text: "Xid 79" in text)
+    # The kernel stops no process that nobody could continue, and this one is alone: it goes on.
+    terminal.process.send_signal(signal.SIGTSTP)
+    read_until(terminal.screen, lambda text: "Xid 79" in text.partition("\x1b[?1049l")[2])
+
+
+def test_a_row_wider_than_the_terminal_is_folded_and_not_cut(
+    command: list[str], terminals: list[OnTerminal]
+) -> None:
+    terminal = OnTerminal([*command, "nodes", "--watch", "0.5"], COLUMNS="16")
+    terminals.append(terminal)
+    shown = read_until(terminal.screen, lambda text: text.count("Every 0.5 s") > 2)
+    assert "yes" in shown, "what stands at the end of the row"
+
+
+def test_a_slurm_that_is_away_is_shown_at_once(
+    command: list[str], terminals: list[OnTerminal], tmp_path: Path
+) -> None:
+    (tmp_path / "settings.toml").open("a").write("patience = 3600\n")
+    there, away = tmp_path / "scontrol", tmp_path / "away"
+    there.rename(away)
+    there.write_text("#!/bin/sh\necho 'Unable to contact slurm controller' >&2\nexit 1\n")
+    there.chmod(there.stat().st_mode | stat.S_IXUSR)
+    terminal = OnTerminal([*command, "nodes", "--watch", "0.5"])
+    terminals.append(terminal)
+    read_until(terminal.screen, lambda text: "Unable to contact" in text)
+    away.replace(there)
+    read_until(terminal.screen, lambda text: "Xid 79" in text)
+
+
 def test_no_color_leaves_the_text_without_colours(
     command: list[str], terminals: list[OnTerminal]
 ) -> None:
