@@ -163,6 +163,8 @@ class JobFacts:
     prints them. ``states`` holds the base state and its flags, such as FAILED and COMPLETING.
     ``held_by_requeue`` says that its hold came with a requeue, in one request.
     ``components`` are the ids of a heterogeneous job, leader first; ``label`` is the leader's.
+    ``other_partitions`` and ``other_qos`` are those of its other components, as far as Slurm was
+    asked about them in the same moment.
     ``tasks`` are those of an array that wait, where this is the one record of all of them, as Slurm
     prints them: ``1,4-6``.
     ``stdout`` is the path of the job's output, with what differs between nodes (``%N``) unresolved.
@@ -176,6 +178,8 @@ class JobFacts:
     user: str = ""
     partition: str = ""
     qos: str = ""
+    other_partitions: str = ""
+    other_qos: str = ""
     states: frozenset[str] = frozenset()
     reason: str = ""
     comment: str = ""

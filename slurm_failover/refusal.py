@@ -20,8 +20,12 @@ REFUSALS: tuple[Callable[[JobFacts, Limits], str], ...] = (
         if job.federation
         else ""
     ),
-    lambda job, limits: _needs_on_demand("partition", job.partition, limits.spot_partitions),
-    lambda job, limits: _needs_on_demand("QOS", job.qos, limits.spot_qos),
+    lambda job, limits: _needs_on_demand(
+        "partition", (job.partition, job.other_partitions), limits.spot_partitions
+    ),
+    lambda job, limits: _needs_on_demand(
+        "QOS", (job.qos, job.other_qos), limits.spot_qos, fold=str.lower
+    ),
 )
 """What makes a flagged job one that is not failed over: each gives the sentence, or nothing."""
 
@@ -42,9 +46,13 @@ def refuse_wish(wish: OptIn, job: JobFacts, limits: Limits = ANYWHERE) -> str:
     return refuse_job(job, limits)
 
 
-def _needs_on_demand(kind: str, names: str, globs: Iterable[str]) -> str:
-    """Of several partitions Slurm may choose any: none may be spot."""
-    for name in names.split(","):
-        if any(fnmatchcase(name, glob) for glob in globs):
+def _needs_on_demand(
+    kind: str, places: Iterable[str], globs: Iterable[str], fold: Callable[[str], str] = str
+) -> str:
+    """Of several partitions Slurm may choose any: none may be spot. It takes ``--qos=SPOT`` for the
+    QOS ``spot``, and shows it so until the job runs (seen on 24.11.5).
+    """
+    for name in ",".join(filter(None, places)).split(","):
+        if any(fnmatchcase(fold(name), fold(glob)) for glob in globs):
             return f'job failover needs on-demand resources: {kind} "{name}" is spot or preemptible'
     return ""

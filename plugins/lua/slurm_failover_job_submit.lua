@@ -37,17 +37,37 @@ local function option_of(job)
 	return nil
 end
 
-local function matches(name, globs)
+local WILD = { ["*"] = ".*", ["?"] = "." }
+
+-- A shell's glob as a pattern, as fnmatch of Python reads it.
+local function pattern_of(glob)
+	local parts, at = {}, 1
+	while at <= #glob do
+		local mark, set = glob:match("^%[(!?)(%]?[^%]]*)%]", at)
+		if set and set ~= "" then
+			parts[#parts + 1] = "[" .. (mark == "!" and "^" or "") .. set:gsub("[%%%]%^]", "%%%0") .. "]"
+			at = at + #mark + #set + 2
+		else
+			local letter = glob:sub(at, at)
+			parts[#parts + 1] = WILD[letter] or letter:gsub("%p", "%%%0")
+			at = at + 1
+		end
+	end
+	return "^" .. table.concat(parts) .. "$"
+end
+
+local function matches(name, globs, fold)
 	for _, glob in ipairs(globs) do
-		local pattern = glob:gsub("[%^%$%(%)%%%.%[%]%+%-]", "%%%0"):gsub("%*", ".*"):gsub("%?", ".")
-		if name:find("^" .. pattern .. "$") then return true end
+		if fold(name):find(pattern_of(fold(glob))) then return true end
 	end
 	return false
 end
 
-local function first_match(names, globs)
+local function as_it_is(text) return text end
+
+local function first_match(names, globs, fold)
 	for name in (names or ""):gmatch("[^,]+") do
-		if matches(name, globs) then return name end
+		if matches(name, globs, fold) then return name end
 	end
 	return nil
 end
@@ -65,15 +85,15 @@ local function needs_on_demand(request, kind, name)
 end
 
 -- Why a job may not be flagged where it would run. Of several partitions or QOS, Slurm may choose
--- any: all must be on demand.
+-- any: all must be on demand. Slurm tells small letters of a QOS from capitals as little as we do.
 local function refuse_place(request, partitions, qos, part_list, site)
-	local spot = first_match(partitions, site.spot_partitions)
+	local spot = first_match(partitions, site.spot_partitions, as_it_is)
 	if spot then return needs_on_demand(request, "partition", spot) end
-	spot = first_match(qos, site.spot_qos)
+	spot = first_match(qos, site.spot_qos, string.lower)
 	if spot then return needs_on_demand(request, "QOS", spot) end
 	for name in (partitions or ""):gmatch("[^,]+") do
 		local partition = part_list[name]
-		spot = partition and first_match(partition.qos, site.spot_qos)
+		spot = partition and first_match(partition.qos, site.spot_qos, string.lower)
 		if spot then return needs_on_demand(request, "QOS of partition " .. name, spot) end
 	end
 	return nil
@@ -105,16 +125,32 @@ local function load_site()
 	return site
 end
 
+-- Which component of a heterogeneous job this is; nil of other jobs.
+local function offset_of(job_desc)
+	local offset = job_desc.het_job_offset or slurm.NO_VAL
+	return offset ~= slurm.NO_VAL and offset or nil
+end
+
 -- Components of a heterogeneous job after the first have no script.
 local function is_batch(job_desc)
-	local offset = job_desc.het_job_offset or slurm.NO_VAL
-	return job_desc.script ~= nil or (offset ~= slurm.NO_VAL and offset > 0)
+	return job_desc.script ~= nil or (offset_of(job_desc) or 0) > 0
+end
+
+-- What the first component of each user's latest heterogeneous job asked for. It is for all of it,
+-- and slurmctld asks us about one after the other.
+local leaders = {}
+
+local function request_of(job_desc)
+	local offset, user = offset_of(job_desc), job_desc.user_id or 0
+	local own = requests.read(option_of(job_desc), job_desc.comment)
+	if offset == 0 then leaders[user] = own end
+	return own or (offset or 0) > 0 and leaders[user] or nil
 end
 
 local function judge_submission(job_desc, part_list)
 	local refusal = refuse_record(job_desc.admin_comment)
 	if refusal then return refusal end
-	local request = requests.read(option_of(job_desc), job_desc.comment)
+	local request = request_of(job_desc)
 	if not request then return nil end
 	if not is_batch(job_desc) then
 		slurm.log_user("%s has no effect here: only batch jobs, submitted with sbatch, are failed over",

@@ -6,6 +6,8 @@ value, since releases differ in what they send; a job without an id is an error.
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Sequence
+from dataclasses import replace
 from typing import Any
 
 from ClusterShell.RangeSet import RangeSet, RangeSetParseError
@@ -63,6 +65,23 @@ def read_job(raw: Any) -> JobFacts:
         tasks=read_text(raw, "array_task_string").partition("%")[0],
         stdout=read_text(raw, "standard_output"),
         batch_host=read_text(raw, "batch_host"),
+    )
+
+
+def know_components(jobs: Sequence[JobFacts]) -> list[JobFacts]:
+    """The jobs, each component of a heterogeneous one with the places of the others among them."""
+    parts: dict[str, list[JobFacts]] = {}
+    for job in jobs:
+        if job.components:
+            parts.setdefault(job.label, []).append(job)
+    return [_beside(job, parts[job.label]) if job.components else job for job in jobs]
+
+
+def _beside(job: JobFacts, parts: Iterable[JobFacts]) -> JobFacts:
+    others = [part for part in parts if part.job_id != job.job_id]
+    partitions, qos = ({getattr(one, key) for one in others} for key in ("partition", "qos"))
+    return replace(
+        job, other_partitions=",".join(sorted(partitions)), other_qos=",".join(sorted(qos))
     )
 
 

@@ -25,6 +25,7 @@ from typing import Any, TypeVar
 from ClusterShell.NodeSet import NodeSet
 
 from slurm_failover.model import JobFacts, NodeFacts
+from slurm_failover.slurm.facts import know_components
 from slurm_failover.slurm.pyslurm_facts import Unclear, read_jobs, read_nodes
 from slurm_failover.slurm.scontrol import WHOLE_TEXTS, Scontrol
 
@@ -172,7 +173,7 @@ class Pyslurm(Scontrol):
         unclear = [job.name for job in found if isinstance(job, Unclear)]
         asked = {job.job_id: job for job in super().jobs(_few(unclear))} if unclear else {}
         known = [asked.get(job.job_id) if isinstance(job, Unclear) else job for job in found]
-        return [job for job in known if job is not None]
+        return know_components([job for job in known if job is not None])
 
     def nodes(self, names: str = "") -> list[NodeFacts]:
         """See the protocol."""

@@ -11,7 +11,7 @@ from typing import Any
 from slurm_failover.errors import NoSuchJob, SlurmError, SlurmUnavailable
 from slurm_failover.model import JobFacts, NodeFacts
 from slurm_failover.slurm.client import JobChange, NodeChange
-from slurm_failover.slurm.facts import read_job, read_node
+from slurm_failover.slurm.facts import know_components, read_job, read_node
 from slurm_failover.slurm.retry import persist
 
 JSON = "--json=v0.0.42"
@@ -67,7 +67,7 @@ class Scontrol:
             found = self._read("jobs", "squeue", JSON, "--states=all", "--array", *chosen)
         except NoSuchJob:
             return []
-        return [read_job(job) for job in found]
+        return know_components([read_job(job) for job in found])
 
     def jobs_on(self, node: str) -> list[JobFacts]:
         """See the protocol."""
@@ -186,7 +186,7 @@ class Scontrol:
 
     def _show_job(self, job_id: str) -> list[JobFacts]:
         found = self._read("jobs", "scontrol", "--local", "show", "job", job_id, JSON)
-        return [read_job(job) for job in found]
+        return know_components([read_job(job) for job in found])
 
     def _read(self, what: str, program: str, *arguments: str) -> list[Any]:
         """The list named ``what`` in an answer; none of it is an empty one."""

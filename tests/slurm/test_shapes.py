@@ -300,6 +300,17 @@ def test_a_hung_heterogeneous_job_is_stopped_by_the_node_of_a_component(
     assert (view["retries"], view["excluded_nodes"]) == (1, [first[1]])
 
 
+def test_a_heterogeneous_job_with_a_component_on_spot_is_told_that_failover_is_off(
+    story: Story,
+) -> None:
+    spot = "hetjob\n#SBATCH --comment=mine --partition=spot"
+    job = story.cluster.sbatch(HET.replace("hetjob\n#SBATCH", spot))
+    story.wait_running(job)
+    why = 'job failover needs on-demand resources: partition "spot" is spot or preemptible'
+    story.cluster.wait(lambda: story.show(job)["because"] == why, 30, "word on the spot partition")
+    story.cluster.check(CONTROLLER, ["scancel", str(job)])
+
+
 def test_a_word_in_a_later_component_alone_stops_no_heterogeneous_job(story: Story) -> None:
     told = HET.replace("--comment=failover ", "", 1).replace(
         "hetjob\n#SBATCH", "hetjob\n#SBATCH --comment=failover"

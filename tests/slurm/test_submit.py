@@ -143,6 +143,11 @@ def test_the_users_own_open_mode_stays(story: Story) -> None:
     assert "attempt 0" not in story.cluster.output(job)
 
 
+def test_a_qos_is_spot_in_capitals_as_well(story: Story) -> None:
+    message = refused(story, "--failover", "--qos=SPOTTED")
+    assert 'needs on-demand resources: QOS "SPOTTED" is spot' in message
+
+
 @pytest.mark.parametrize(
     ("text", "remedy"),
     [

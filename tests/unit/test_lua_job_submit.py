@@ -1,5 +1,7 @@
 """The site's policy at submission, as slurmctld calls it."""
 
+from fnmatch import fnmatchcase
+
 import pytest
 from lua_host import ERROR, LUA, NO_VAL, NO_VAL16, SUCCESS, VERSIONS, LuaHost
 
@@ -13,6 +15,14 @@ PARTITIONS = {
     "cheap": {"flag_default": 0, "qos": "preemptible"},
 }
 ALICE = 2001
+GLOBS = (
+    *("spot[12]", "spot[!12]", "spot[1-3]x", "[]s]pot", "spot[", "spot[]", "s[%]]ot", "s[^p]ot"),
+    *("sp.t", "s-ot", "s+ot", "%a", "^spot", "spot$", "*", "?", "", "(s)", 's"ot', "[!]a]"),
+)
+NAMES = (
+    *("spot", "spot1", "spot3", "spot1x", "spot[", "spot[]", "]pot", "s%ot", "s%]ot", "s^ot"),
+    *("spxt", "sp.t", "s-ot", "s+ot", "a", "^spot", "spot$", "(s)", 's"ot', "]"),
+)
 # Only the site's settings file is another one than in production.
 REDIRECT = """
 function(open, path)
@@ -110,6 +120,7 @@ def test_a_spot_qos_refuses_the_flag_wherever_it_comes_from(controller):
     needs = "job failover needs on-demand resources: "
     for job, what in (
         ({"qos": "normal,spot"}, 'QOS "spot"'),
+        ({"qos": "normal,SPOT"}, 'QOS "SPOT"'),
         ({"default_qos": "preemptible"}, 'QOS "preemptible"'),
         ({"partition": "gpu,cheap"}, 'QOS of partition cheap "preemptible"'),
     ):
@@ -154,6 +165,26 @@ def test_the_word_on_a_job_that_is_not_batch_has_no_effect_and_is_told_so(contro
 def test_a_later_component_of_a_heterogeneous_batch_job_is_judged(controller):
     message = controller.refused("default", script=None, het_job_offset=1, partition="spot")
     assert "on-demand" in message
+
+
+def test_what_the_first_component_asks_for_is_judged_in_all_of_them(controller):
+    for first in ({"option": "2"}, {"comment": "failover"}):
+        controller.host.told.clear()
+        assert controller.submit(**first, het_job_offset=0, user_id=ALICE)[0] == SUCCESS
+        assert controller.submit(script=None, het_job_offset=1, user_id=ALICE)[0] == SUCCESS
+        later = {"script": None, "comment": "x", "het_job_offset": 2, "partition": "spot"}
+        assert "on-demand" in controller.refused(**later, user_id=ALICE)
+        assert controller.submit(**later, user_id=ALICE + 1)[0] == SUCCESS
+    assert controller.submit(het_job_offset=0, user_id=ALICE)[0] == SUCCESS
+    assert controller.submit(**later, user_id=ALICE)[0] == SUCCESS
+
+
+@pytest.mark.parametrize("glob", GLOBS)
+def test_globs_mean_what_they_mean_when_the_job_starts(controller, glob):
+    controller.settings.write_text(f"[failover]\nspot_partitions = ['{glob}']\n")
+    for name in NAMES:
+        fits = controller.submit("1", partition=name)[0] == ERROR
+        assert fits is fnmatchcase(name, glob), name
 
 
 def test_a_record_of_ours_can_not_be_brought_along(controller):

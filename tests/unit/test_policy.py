@@ -238,13 +238,16 @@ def test_a_job_that_someone_holds_after_it_lost_a_node_is_theirs() -> None:
         {"federation": "elsewhere"},
         {"partition": "gpu,spot-a"},
         {"qos": "preempt"},
+        {"qos": "normal,PreEmpt"},
+        {"other_partitions": "gpu,spot-a"},
+        {"other_qos": "preempt"},
     ],
 )
 def test_what_can_not_be_failed_over_is_left_alone_with_the_reason(
     facts: dict[str, object],
 ) -> None:
     job = replace(JOB, states=frozenset({"FAILED"}), **facts)  # type: ignore[arg-type]
-    limits = Limits(spot_partitions=("spot*",), spot_qos=("preempt",))
+    limits = Limits(spot_partitions=("spot*",), spot_qos=("PREEMPT",))
     found, why = read_ending(job, limits=limits)
     assert found is Ending.LEFT_ALONE
     assert why == refuse_job(job, limits) != ""

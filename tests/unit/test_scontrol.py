@@ -115,6 +115,22 @@ def test_a_few_jobs_are_asked_for_without_a_look_at_all_there_are(stand_in: Stan
     ]
 
 
+def test_a_component_knows_where_the_others_of_its_job_run(stand_in: StandIn) -> None:
+    all_of_it = {"het_job_id": {"set": True, "number": 7}, "het_job_id_set": "7-8"}
+    places = [{"partition": "gpu", "qos": "normal"}, {"partition": "spot", "qos": "low"}]
+    parts = [{"job_id": 7 + at, **all_of_it, **place} for at, place in enumerate(places)]
+    stand_in.answer_json({"jobs": [*parts, {"job_id": 9, "partition": "spot"}]})
+    client = stand_in.client()
+    for leader in (client.job("7"), client.jobs(["7"])[0], client.jobs()[0]):
+        assert (leader.partition, leader.other_partitions, leader.other_qos) == (
+            "gpu",
+            "spot",
+            "low",
+        )
+    assert client.jobs()[1].other_partitions == "gpu"
+    assert client.job("9").other_partitions == ""
+
+
 def test_an_unknown_job_is_an_error_alone_and_none_of_a_list(stand_in: StandIn) -> None:
     stand_in.answer(last=fail("slurm_load_jobs error: Invalid job id specified"))
     with pytest.raises(NoSuchJob):
