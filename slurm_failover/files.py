@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import errno
 import fcntl
 import os
+import stat
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -19,8 +21,7 @@ def make_folder(path: str) -> None:
 def write_whole(path: str, text: str, mode: int = 0o600) -> None:
     """Replace a file's contents so that a reader sees the old or the new, never a half."""
     temporary = f"{path}.{os.getpid()}.new"
-    flags = os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_NOFOLLOW | os.O_CLOEXEC
-    handle = os.open(temporary, flags, 0o600)
+    handle = _open_new(temporary)
     try:
         with os.fdopen(handle, "w", encoding="utf-8") as file:
             os.fchmod(handle, mode)
@@ -28,9 +29,24 @@ def write_whole(path: str, text: str, mode: int = 0o600) -> None:
             file.flush()
             os.fsync(file.fileno())
         os.replace(temporary, path)  # noqa: PTH105 - no pathlib on a hook's path
-    except OSError:
+    except (OSError, ValueError):
         remove(temporary)
         raise
+
+
+def _open_new(path: str) -> int:
+    """A file of ours to write to; one of that name may be left by a process that was killed. In a
+    folder of someone else's, as that of metrics may be, it can as well be a pipe that nobody reads,
+    or a second name of another file: such are refused.
+    """
+    flags = os.O_WRONLY | os.O_CREAT | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
+    handle = os.open(path, flags, 0o600)
+    about = os.fstat(handle)
+    if stat.S_ISREG(about.st_mode) and about.st_nlink == 1:
+        os.ftruncate(handle, 0)
+        return handle
+    os.close(handle)
+    raise FileExistsError(errno.EEXIST, "Something else stands there", path)
 
 
 def read_whole(path: str) -> str | None:

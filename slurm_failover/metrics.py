@@ -79,7 +79,7 @@ class Metrics:
         kept = f"{self._folder}/metrics.json"
         try:
             values = exposition.read_values(json.loads(files.read_whole(kept) or "{}"))
-        except ValueError as error:
+        except (ValueError, RecursionError) as error:
             self._say(f"{kept} is damaged, and all is counted anew: {error}")
             values = {}
         change(values)

@@ -54,6 +54,35 @@ def test_a_link_in_the_place_of_our_temporary_file_is_refused(tmp_path: Path) ->
     assert (tmp_path / "target").read_text() == "theirs"
 
 
+def test_what_is_no_file_of_ours_alone_is_not_written_through(tmp_path: Path) -> None:
+    target, temporary = tmp_path / "target", tmp_path / f"x.{os.getpid()}.new"
+    target.write_text("theirs")
+    temporary.hardlink_to(target)
+    with pytest.raises(FileExistsError):
+        files.write_whole(str(tmp_path / "x"), "ours")
+    assert target.read_text() == "theirs"
+    temporary.unlink()
+    os.mkfifo(temporary)
+    reader = os.open(temporary, os.O_RDONLY | os.O_NONBLOCK)
+    with pytest.raises(FileExistsError):
+        files.write_whole(str(tmp_path / "x"), "ours")
+    os.close(reader)
+    with pytest.raises(OSError):  # and nobody is waited for
+        files.write_whole(str(tmp_path / "x"), "ours")
+
+
+def test_what_a_killed_process_left_is_written_over(tmp_path: Path) -> None:
+    (tmp_path / f"x.{os.getpid()}.new").write_text("half of a longer text")
+    files.write_whole(str(tmp_path / "x"), "ours")
+    assert [(path.name, path.read_text()) for path in tmp_path.iterdir()] == [("x", "ours")]
+
+
+def test_a_text_that_can_not_be_written_leaves_no_rubbish(tmp_path: Path) -> None:
+    with pytest.raises(ValueError, match="surrogates"):
+        files.write_whole(str(tmp_path / "x"), "\ud800")
+    assert list(tmp_path.iterdir()) == []
+
+
 def test_a_full_disk_leaves_the_old_file_and_no_rubbish(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
