@@ -8,8 +8,11 @@ re-serialised; beside any other text it becomes a suffix.
 from __future__ import annotations
 
 import json
+from typing import Any
 
 MARK = "slurm-failover"
+LAST_TIME = 253_000_000_000.0
+"""Seconds since the epoch; in the year 9987, which every clock and calendar can still show."""
 _SUFFIX = MARK + ":"
 _DECODER = json.JSONDecoder()
 _BLANK = " \t\r\n"
@@ -19,6 +22,16 @@ def take(text: str) -> object | None:
     """Our value in ``text``, or None where there is none or it can not be read."""
     found = _find(text)
     return None if found is None else found[2]
+
+
+def read_time(value: Any) -> float:
+    """A time in a value of ours. Raises ValueError, TypeError or OverflowError where it is none
+    that can be shown: what one node has written must not keep others from being told of.
+    """
+    time = float(value)
+    if not 0 <= time <= LAST_TIME:
+        raise ValueError(f"not a time: {value!r}")
+    return time
 
 
 def strip(text: str) -> str:

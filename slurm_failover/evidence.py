@@ -7,7 +7,6 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from dataclasses import replace
-from math import isfinite
 from typing import Any
 
 from slurm_failover import embed
@@ -94,9 +93,7 @@ def _decode(node: str, item: object) -> Evidence | None:
     if not isinstance(item, dict):
         return None
     try:
-        start, time = float(item["start"]), float(item["time"])
-        if not (isfinite(start) and isfinite(time)):
-            return None
+        start, time = embed.read_time(item["start"]), embed.read_time(item["time"])
         return Evidence(
             node=node,
             job_id=int(item["job"]),

@@ -153,6 +153,14 @@ def expand(hostlist: str) -> list[str]:
     return [str(name) for name in _read_nodes(hostlist)]
 
 
+def names_in(hostlist: str) -> list[str]:
+    """The names in a hostlist, for who only shows them: what is none stands for itself."""
+    try:
+        return expand(hostlist)
+    except RecordError:
+        return [hostlist]
+
+
 def _read_nodes(hostlist: str) -> NodeSet:
     try:
         return NodeSet(hostlist)

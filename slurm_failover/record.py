@@ -8,7 +8,6 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field, replace
 from enum import StrEnum
-from math import isfinite
 from typing import Any
 
 from slurm_failover import embed
@@ -209,14 +208,14 @@ def _decode(value: dict[str, Any]) -> Record:
 
 def _decode_attempt(item: list[Any]) -> Attempt:
     number, nodes, start, end, outcome, because = item
-    return Attempt(_count(number), str(nodes), _time(start), _time(end), str(outcome), str(because))
-
-
-def _time(value: Any) -> float:
-    time = float(value)
-    if not isfinite(time):
-        raise ValueError(f"not a time: {value!r}")
-    return time
+    return Attempt(
+        number=_count(number),
+        nodes=str(nodes),
+        start=embed.read_time(start),
+        end=embed.read_time(end),
+        outcome=str(outcome),
+        because=str(because),
+    )
 
 
 def _count(value: object) -> int:

@@ -12,6 +12,7 @@ from slurm_failover.breaker import read_notes
 from slurm_failover.errors import RecordError
 from slurm_failover.evidence import REASON_PREFIX, read_evidence
 from slurm_failover.foresight import foresee
+from slurm_failover.lifecycle import names_in
 from slurm_failover.model import JobFacts, Limits, NodeFacts
 from slurm_failover.optin import read_opt_in, read_refusal
 from slurm_failover.policy import retry_limit
@@ -294,4 +295,4 @@ def _attempt_as_json(attempt: Attempt) -> dict[str, Any]:
 
 
 def _expand(hostlist: str) -> tuple[str, ...]:
-    return tuple(str(name) for name in NodeSet(hostlist)) if hostlist else ()
+    return tuple(names_in(hostlist))

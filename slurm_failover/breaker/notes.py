@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
-from math import isfinite
 from typing import Any
 
 from slurm_failover import embed
@@ -105,9 +104,7 @@ def _decode(node: str, item: object) -> FaultNote | None:
     if not isinstance(item, dict):
         return None
     try:
-        time = float(item["time"])
-        if not isfinite(time):
-            return None
+        time = embed.read_time(item["time"])
         return FaultNote(
             node=node,
             time=time,

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from dataclasses import dataclass
-from math import isfinite
 
 from slurm_failover import embed
 from slurm_failover.model import NodeFacts
@@ -52,10 +51,8 @@ def _decode(comment: str) -> Word | None:
     if not isinstance(said, dict) or said.get("state") not in (OPEN, CLOSED):
         return None
     try:
-        time, until = float(said["time"]), float(said.get("until", 0))
+        time, until = embed.read_time(said["time"]), embed.read_time(said.get("until", 0))
     except (KeyError, TypeError, ValueError, OverflowError):
-        return None
-    if not (isfinite(time) and isfinite(until)):
         return None
     by, because = tidy(str(said.get("by", ""))), tidy(str(said.get("because", "")))
     return Word(said["state"], time, by, because, until)

@@ -10,6 +10,7 @@ from slurm_failover.commands.banner import clock
 from slurm_failover.commands.complete import complete_nodes
 from slurm_failover.commands.jobid import jobs_argument
 from slurm_failover.commands.past import Past, look_back, span_options
+from slurm_failover.errors import RecordError
 from slurm_failover.history import Entry, lost, on_nodes
 from slurm_failover.lifecycle import expand, merge_nodes
 from slurm_failover.render import print_json, print_table
@@ -81,12 +82,20 @@ def row_of(entry: Entry) -> tuple[str, ...]:
         entry.kind.value,
         entry.job or "-",
         entry.user or "-",
-        merge_nodes(entry.nodes) or "-",
+        _fold(entry.nodes) or "-",
         span_of(entry.ran) if is_job else "-",
         span_of(entry.waited) if entry.waited is not None else "-",
         span_of(lost(entry)) if lost(entry) else "-",
         entry.because,
     )
+
+
+def _fold(hostlist: str) -> str:
+    """The nodes as Slurm prints them; what is no list of nodes as it is."""
+    try:
+        return merge_nodes(hostlist)
+    except RecordError:
+        return hostlist
 
 
 def span_of(seconds: float) -> str:

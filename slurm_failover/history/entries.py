@@ -13,7 +13,7 @@ from slurm_failover.errors import RecordError
 from slurm_failover.evidence import REASON_PREFIX, SAME_ATTEMPT
 from slurm_failover.happening import Kind
 from slurm_failover.history.runs import Outage, Run
-from slurm_failover.lifecycle import expand
+from slurm_failover.lifecycle import names_in
 from slurm_failover.model import JobFacts, NodeFacts
 from slurm_failover.policy import Action
 from slurm_failover.record import Attempt, Record, read_record, tidy
@@ -59,7 +59,7 @@ class Entry:
             "user": self.user or None,
             "name": self.name or None,
             "attempt": self.attempt or None,
-            "nodes": _names(self.nodes),
+            "nodes": names_in(self.nodes),
             "because": self.because,
             "gpus": self.gpus if is_job else None,
             "ran_seconds": self.ran if is_job else None,
@@ -97,7 +97,7 @@ def tell(
 def on_nodes(entries: Iterable[Entry], wanted: Iterable[str]) -> list[Entry]:
     """The entries about any of these nodes."""
     chosen = set(wanted)
-    return [entry for entry in entries if not chosen.isdisjoint(_names(entry.nodes))]
+    return [entry for entry in entries if not chosen.isdisjoint(names_in(entry.nodes))]
 
 
 def _of_job(runs: Iterable[Run], comments: Iterable[str]) -> list[Entry]:
@@ -176,11 +176,3 @@ def _has_drained(note: FaultNote, reasons: Iterable[str]) -> bool:
     """Whether one of its node's drains was for a fault: a note's sentence may be cut short."""
     words = REASON_PREFIX + note.because.removesuffix("…")
     return any(reason.startswith(words) for reason in reasons)
-
-
-def _names(hostlist: str) -> list[str]:
-    """The nodes of a hostlist; what is none stands for itself."""
-    try:
-        return expand(hostlist)
-    except RecordError:
-        return [hostlist]

@@ -17,6 +17,7 @@ from click.testing import CliRunner, Result
 from slurm_failover.breaker import FaultNote, write_notes
 from slurm_failover.cli import main
 from slurm_failover.commands import past
+from slurm_failover.commands.history import row_of
 from slurm_failover.errors import NoSuchTime, SlurmError, SlurmUnavailable
 from slurm_failover.happening import Kind
 from slurm_failover.history import (
@@ -131,6 +132,19 @@ def test_a_fault_that_drained_nothing_is_told_from_the_nodes_note() -> None:
         (Kind.FAULT, "n3"),
         (Kind.DRAIN, "n1"),
     ]
+
+
+@pytest.mark.parametrize("time", ["1e300", "-1", "253402300800", "NaN", "1e999"])
+def test_a_time_that_no_calendar_knows_costs_its_own_note_alone(time: str) -> None:
+    extra = '{"slurm-failover":{"v":1,"faults":[{"time":%s,"code":"a"},{"time":5,"code":"b"}]}}'
+    told = tell([], nodes=[NodeFacts("n1", extra=extra % time)])
+    assert [(entry.because, row_of(entry)[0][:4]) for entry in told] == [("b", "1970")]
+
+
+def test_what_is_no_list_of_nodes_is_shown_as_it_is() -> None:
+    entry = replace(tell(RUNS)[0], nodes="n[1")
+    assert row_of(entry)[4] == "n[1"
+    assert entry.as_json()["nodes"] == ["n[1"]
 
 
 def test_what_is_told_can_not_steer_a_terminal() -> None:

@@ -70,6 +70,8 @@ def test_a_record_of_another_version_is_refused_and_left_to_its_writer(value: ob
         ("max", 1.5),
         ("attempt", [1, "n1"]),
         ("attempt", "n1"),
+        ("attempt", [1, "n1", 1e300, 0, "", ""]),
+        ("attempt", [1, "n1", 0, -1, "", ""]),
         ("history", [[1]]),
         ("history", 5),
     ],

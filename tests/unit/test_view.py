@@ -100,6 +100,12 @@ def test_a_job_is_flagged_by_its_wish_or_by_its_record() -> None:
     assert not is_flagged(replace(JOB, comment="no wish", admin_comment="words"))
 
 
+def test_what_is_no_list_of_nodes_is_shown_as_it_is() -> None:
+    odd = Record(max_retries=3, history=(Attempt(1, "n[1", 5.0, 6.0, "failover", "x"),))
+    view = view_job(replace(JOB, admin_comment=write_record("", odd)), Limits())
+    assert view.as_json()["history"][0]["nodes"] == ["n[1"]
+
+
 def test_the_json_has_the_promised_keys() -> None:
     past = Attempt(1, "n[1-2]", 5.0, 6.0, "failover", "n1: lost")
     record = Record(State.RESUMED, Step.NONE, 1, 3, cause="n1: lost", attempt=past, history=(past,))
