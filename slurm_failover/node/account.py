@@ -6,6 +6,7 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING
 
 from slurm_failover.happening import Happening, Kind
+from slurm_failover.metrics import Metrics
 from slurm_failover.node.respond import is_in_service
 from slurm_failover.reporter import reporter
 
@@ -38,3 +39,8 @@ def account_wait(settings: Settings, note: FaultNote, answer: Answer, say: Say) 
     if answer.opened is not None:
         job = str(answer.opened.job or "")
         report(Happening(Kind.BREAKER_OPEN, answer.opened.because, node=note.node, job=job))
+
+
+def account_end_of_wait(settings: Settings, say: Say) -> None:
+    """Count no drain as waiting: a reboot has taken the fault away."""
+    Metrics(settings, ROLE, say).set_to("drains_waiting", 0)

@@ -100,6 +100,8 @@ class Attendant:
     ) -> Outcome:
         """Bring the node to what its log and the ``readings`` call for. Raises SlurmError."""
         outcome = self._judge(old, log, readings, occasion)
+        if outcome.ledger is not None and outcome.ledger.waits not in ("", log.boot):
+            outcome = replace(outcome, ledger=self._end_wait(outcome.ledger))
         if outcome.standing or not any(is_overtaken(old, reading) for reading in readings):
             return outcome
         return replace(outcome, standing=OVERTAKEN)
@@ -218,11 +220,28 @@ class Attendant:
             self._say(f"the verdict stands, and Slurm can not be told: {fault.because}; {error}")
             return Outcome(None, verdict=True, standing=standing)
         if waits:
-            return Outcome(_before(ledger, blame), standing=standing)
+            before = replace(_before(ledger, blame), waits=ledger.boot)
+            return Outcome(before, standing=standing)
         if judged is not None:
             ledger = self._opened(ledger).judged(ledger.cursor, judged)
             account_fault(self._settings, self._facts, judged, self._say)
         return Outcome(ledger, verdict=judged is not None and acts, standing=standing)
+
+    def _end_wait(self, ledger: Ledger) -> Ledger:
+        """The ledger of a node that was rebooted while its drain waited, and shows no fault since:
+        nobody shall take it for a faulty one any more.
+        """
+        from slurm_failover.breaker import drop_waiting, read_notes, write_notes
+        from slurm_failover.node.account import account_end_of_wait
+        from slurm_failover.slurm.client import NodeChange
+
+        notes = drop_waiting(read_notes(self._node, self._facts.extra))
+        extra = write_notes(self._facts.extra, notes, self._now)
+        if extra != self._facts.extra:
+            self._connect().update_node(self._node, NodeChange(extra=extra))
+        self._say("rebooted while its drain was put off, and no fault is seen since: none is due")
+        account_end_of_wait(self._settings, self._say)
+        return replace(ledger, waits="")
 
     def _opened(self, ledger: Ledger) -> Ledger:
         """The ledger before a new drain: faults of a drain that was lifted are closed."""

@@ -65,6 +65,7 @@ class Ledger:
     ``events`` are those that no log keeps, from sources that show a state: as JSON values.
     ``open`` are the faults for which this node was drained and is not known to be back in service.
     ``devices`` are the node's GPUs as last seen in this boot.
+    ``waits`` is the boot in which a drain was put off; empty where none was since the last drain.
     """
 
     boot: str = ""
@@ -74,6 +75,7 @@ class Ledger:
     sources: Mapping[str, SourceNote] = field(default_factory=dict)
     events: tuple[dict[str, Any], ...] = field(default_factory=tuple)
     devices: str = ""
+    waits: str = ""
 
     def at_boot(self, boot: str) -> Ledger:
         """The ledger as it stands in this boot: after a reboot the cursor starts anew."""
@@ -97,7 +99,7 @@ class Ledger:
         if fault is None:
             return moved
         faults = (*self.faults, fault)[-KEEP_FAULTS:]
-        return replace(moved, faults=faults, open=(*self.open, fault)[-KEEP_FAULTS:])
+        return replace(moved, faults=faults, open=(*self.open, fault)[-KEEP_FAULTS:], waits="")
 
     def returned(self) -> Ledger:
         """The ledger of a node that is back in service."""
@@ -182,6 +184,7 @@ def read_ledger(text: str) -> Ledger:
             sources={str(k): SourceNote(**v) for k, v in raw["sources"].items()},
             events=tuple(dict(event) for event in raw["events"]),
             devices=str(raw["devices"]),
+            waits=str(raw.get("waits", "")),
         )
     except (KeyError, TypeError, OverflowError, AttributeError) as error:
         raise ValueError(f"not a ledger: {error!r}") from error

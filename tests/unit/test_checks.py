@@ -12,13 +12,17 @@ import pytest
 from fake_slurmctld import FakeSlurm
 
 from slurm_failover import files
+from slurm_failover.breaker import Word, read_notes, write_word
+from slurm_failover.breaker.word import OPEN
 from slurm_failover.errors import SlurmUnavailable, SourceUnreadable
 from slurm_failover.evidence import read_evidence
 from slurm_failover.model import JobCause
 from slurm_failover.node import memory
 from slurm_failover.node.checks import NodeChecks
+from slurm_failover.settings.protection import MetricsSettings
 from slurm_failover.settings.tables import Settings, SlurmSettings, SourceSettings, StateSettings
 from slurm_failover.slurm import connect
+from slurm_failover.slurm.client import NodeChange
 from slurm_failover.slurm.observe import Observer
 from slurm_failover.sources import kmsg
 
@@ -259,6 +263,33 @@ def test_after_a_reboot_every_record_since_boot_is_new(
     node.log.write_text("")
     node.record(LOST, age=3000)
     assert node.checks().check_health()
+
+
+@pytest.mark.parametrize("is_there_still", [False, True])
+def test_a_drain_that_was_put_off_is_due_after_a_reboot_only_for_a_fault_that_is_there_still(
+    node: Node, monkeypatch: pytest.MonkeyPatch, tmp_path: Path, *, is_there_still: bool
+) -> None:
+    (tmp_path / "textfile").mkdir()
+    node.settings = replace(node.settings, metrics=MetricsSettings(str(tmp_path / "textfile")))
+    metrics = tmp_path / "textfile" / "slurm_failover_node.prom"
+    word = write_word("", Word(OPEN, time.time() - 1))
+    node.slurm.update_node("n2", NodeChange(comment=word))
+    node.record(LOST)
+    assert not node.checks().check_health()
+    assert [note.waits for note in read_notes("n1", node.slurm.peek_node("n1").extra)] == [True]
+    assert "drains_waiting 1" in metrics.read_text()
+
+    monkeypatch.setattr(kmsg, "boot_id", lambda *_: "another boot")
+    node.log.write_text("")
+    if is_there_still:
+        node.record(LOST)
+    node.checks().check_health()
+    waits = [note.waits for note in read_notes("n1", node.slurm.peek_node("n1").extra)]
+    assert waits == [is_there_still]
+    assert f"drains_waiting {int(is_there_still)}" in metrics.read_text()
+    node.slurm.calls.clear()
+    node.checks().check_health()
+    assert is_there_still or node.slurm.calls == []
 
 
 def test_an_administrators_drain_keeps_its_reason(node: Node) -> None:
