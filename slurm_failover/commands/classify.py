@@ -115,13 +115,15 @@ def command(
     paths = _all_paths(files) if rotated else list(files)
     found = read_events(reader.records(paths), load_rules(overlay))
     ours = frozenset(gpus) or None
-    for event in found:
-        if concerns(event, ours):
-            click.echo(_json_line(event) if as_json else _line(event))
+    shown = [event for event in found if concerns(event, ours)]
+    for event in shown:
+        click.echo(_json_line(event) if as_json else _line(event))
     if verdict:
         judgement = reader.temper(weigh(found, gpus=ours, trust_text=trust_text))
         click.echo(_json_verdict(judgement) if as_json else _verdict_line(judgement))
     reader.report()
+    if not (shown or verdict or as_json):
+        click.echo("No line speaks of a fault.", err=True)
 
 
 class Reader:

@@ -78,7 +78,10 @@ def _coded(text: str, catalogue: Catalogue) -> list[str]:
     rules = [r for kind in kinds for r in catalogue.by_code.get((kind, int(found["code"])), ())]
     if not rules and found["kind"]:
         rules = [catalogue.rule(f"{found['kind'].lower()}-unknown")]
-    return [describe(rule) for rule in rules]
+    special = {rule.kind for rule in rules if rule.pattern is not None}
+    # What a line of this code says by itself goes first, and after it what some lines alone say.
+    rules.sort(key=lambda rule: rule.pattern is not None)
+    return [describe(rule, leaves=rule.kind in special) for rule in rules]
 
 
 def _told(text: str, catalogue: Catalogue) -> list[str]:
@@ -96,8 +99,8 @@ def _told_by(rule: Rule, event: Event | None) -> str:
     return f"{sentence}\n{describe(rule)}"
 
 
-def describe(rule: Rule) -> str:
-    """All that a rule says, in words."""
+def describe(rule: Rule, *, leaves: bool = False) -> str:
+    """All that a rule says, in words. ``leaves`` says that some lines of its code have another."""
     names = {"xid": "Xid", "sxid": "SXid"}
     codes = " or ".join(str(code) for code in rule.codes)
     title = f"{names.get(rule.kind, rule.kind)} {codes}".strip()
@@ -107,7 +110,10 @@ def describe(rule: Rule) -> str:
     if rule.role in _ROLES:
         lines.append(f"  beside  other events it {_ROLES[rule.role]}")
     if rule.pattern is not None:
-        lines.append(f"  text    {rule.pattern.pattern}")
+        only = "counts  only where the line has" if rule.codes else "text   "
+        lines.append(f"  {only} {rule.pattern.pattern}")
+    elif leaves:
+        lines.append("  counts  but for the lines that have what is named below")
     if rule.action:
         lines.append(f"  do      {rule.action}")
     if rule.source:

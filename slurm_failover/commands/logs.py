@@ -50,7 +50,12 @@ def command(settings: Settings, job: str, attempt: int | None, follow: bool) -> 
         count = record.attempt.number
         raise click.BadParameter(f"job {job} has had {count} attempt{'s' * (count > 1)}")
     path = Path(joblog.resolve(facts.stdout, facts.batch_host or "%N"))
-    first = joblog.first_attempt(_read(path), record.attempt.number)
+    try:
+        first = joblog.first_attempt(_read(path), record.attempt.number)
+    except SourceUnreadable as error:
+        if isinstance(error.__cause__, FileNotFoundError) and not _has_started(facts, record):
+            raise click.ClickException(f"job {job} {_not_started(facts)}") from None
+        raise
     followed = _Followed(slurm, job, read_limits(settings)) if follow else None
     shown = _show(joblog.part(_read(path, followed), first), facts, record, attempt)
     latest = record.attempt.number
@@ -120,6 +125,16 @@ def _explain_empty(path: Path, latest: int, *, runs: bool) -> None:
 
 def _runs(job: JobFacts) -> bool:
     return job.has("RUNNING", "SUSPENDED", "CONFIGURING", "COMPLETING")
+
+
+def _has_started(job: JobFacts, record: Record) -> bool:
+    return bool(job.nodes or job.restarts or record.attempt.start)
+
+
+def _not_started(job: JobFacts) -> str:
+    if job.has("PENDING"):
+        return "has not started yet: it has no log"
+    return "has never started: it has no log"
 
 
 def _remark(sentence: str) -> None:

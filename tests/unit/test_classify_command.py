@@ -205,6 +205,13 @@ def test_a_code_is_explained():
     assert "a code that the catalogue does not know" in words("xid", "998").output
 
 
+def test_what_most_lines_of_a_code_say_is_explained_before_what_some_alone_say():
+    first, second = words("31").output.split("\n\n")
+    assert "the node needs nothing\n  counts  but for the lines" in first
+    assert "the node needs a drain and a reboot\n  counts  only where the line has UNREC" in second
+    assert "counts" not in words("79").output
+
+
 def test_a_rule_is_explained():
     assert "fatal PCIe error" in words("pcie-fatal").output
 
@@ -220,3 +227,13 @@ def test_what_no_rule_speaks_of_is_told():
     assert result.exit_code == 1
     assert "no rule speaks of 'nonsense'; give a code, a line" in result.output
     assert "did you mean pcie-fatal" in words("pcie-fatl").output
+
+
+def test_a_log_that_says_nothing_of_a_fault_is_told_beside_the_output(tmp_path):
+    log = tmp_path / "log"
+    for text in ("", "usb 1-1: new device\n"):
+        log.write_text(text)
+        done = classify(log)
+        assert (done.exit_code, done.stdout) == (0, "")
+        assert done.stderr == "No line speaks of a fault.\n"
+        assert classify("--json", log).output == ""

@@ -73,6 +73,27 @@ def test_what_is_no_file_is_named_and_not_waited_for(
     assert str(done.exception).startswith(f"{path} is no file")
 
 
+@pytest.mark.parametrize(
+    ("facts", "why"),
+    [
+        ({"states": frozenset({"PENDING"})}, "job 7 has not started yet: it has no log"),
+        ({"states": frozenset({"CANCELLED"})}, "job 7 has never started: it has no log"),
+        ({"nodes": "n1"}, "run this where the job's files are seen"),
+        ({"states": frozenset({"PENDING"}), "restarts": 1}, "run this where the job's files"),
+    ],
+)
+def test_a_log_that_is_not_there_is_missed_only_of_a_job_that_has_started(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, facts: dict[str, object], why: str
+) -> None:
+    class Job(OneJob):
+        def job(self, name: str) -> JobFacts:
+            return replace(super().job(name), **facts)  # type: ignore[arg-type]
+
+    done = show(monkeypatch, tmp_path / "log", slurm=Job(tmp_path / "log"))
+    assert done.exit_code == 1
+    assert why in f"{done.output}{done.exception}"
+
+
 @pytest.mark.skipif(os.geteuid() != 0, reason="only root is wary of links")
 def test_root_follows_no_link_in_place_of_a_log(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
