@@ -1,4 +1,4 @@
-"""What would become of a flagged job that ended, were we to act: for observe mode. Pure."""
+"""What would become of a flagged job, were we to act: for observe mode. Pure."""
 
 from __future__ import annotations
 
@@ -6,7 +6,8 @@ from collections.abc import Sequence
 from dataclasses import replace
 
 from slurm_failover import lifecycle
-from slurm_failover.model import JobFacts, Limits, NodeFacts
+from slurm_failover.evidence import choose, read_evidence
+from slurm_failover.model import JobCause, JobFacts, Limits, NodeFacts
 from slurm_failover.optin import read_opt_in
 from slurm_failover.policy import Ending, decide, read_ending, retry_limit
 from slurm_failover.record import Record, read_record, write_record
@@ -37,11 +38,28 @@ def foresee(job: JobFacts, nodes: Sequence[NodeFacts], limits: Limits) -> Record
     wish = read_opt_in(job.comment)
     if wish is None or wish.problem or job.has("COMPLETING"):
         return None
-    ending, _ = read_ending(job, limits=limits)
+    is_hit = _is_hit_while_running(job, nodes)
+    seen = replace(job, states=frozenset({"PENDING"}), failed_node="") if is_hit else job
+    ending, _ = read_ending(seen, is_hit, limits=limits)
     if ending is Ending.LEFT_ALONE:
         return None
     begun = lifecycle.start_attempt(job, read_record(job.admin_comment), retry_limit(wish, limits))
-    held = lifecycle.hold(begun, job, ending, job.end)
+    if not lifecycle.is_running(begun):
+        return None
+    held = lifecycle.hold(begun, job, ending, 0.0 if job.runs_since(job.start) else job.end)
     heard = [node for node in nodes if node.name in lifecycle.expand(held.attempt.nodes)]
     verdict = decide(imagine_held(job, held), held, heard, limits)
     return lifecycle.apply_verdict(held, verdict)
+
+
+def _is_hit_while_running(job: JobFacts, nodes: Sequence[NodeFacts]) -> bool:
+    """Whether a node of the job would have stopped it: what its Epilog finds comes later."""
+    runs = job.runs_since(job.start)
+    if not runs and (job.is_live or not job.end):
+        return False
+    return any(
+        entry.cause in (JobCause.HARDWARE, JobCause.HUNG) and (runs or entry.time < job.end)
+        for node in nodes
+        for job_id in job.components or (job.job_id,)
+        for entry in choose(read_evidence(node.name, node.extra), job_id, job.start)
+    )

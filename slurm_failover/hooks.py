@@ -34,7 +34,12 @@ def main(arguments: list[str]) -> int:
         settings = load_settings()
         observes = settings.failover.mode == "observe"
         log = Log(f"{name} (observes only)" if observes else name, settings.state.log)
-        return VERDICT if HOOKS[name](settings, log.say) else 0
+        say: Say = log.say
+        if observes:
+            from slurm_failover.deed import in_mode
+
+            say = in_mode(settings.failover.mode, log.say)
+        return VERDICT if HOOKS[name](settings, say) else 0
     except Exception as error:  # noqa: BLE001 - the boundary
         log.say(_explain(error))
         return 0

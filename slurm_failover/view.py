@@ -33,7 +33,8 @@ class JobView:
 
     ``latest`` is the attempt that runs or ran last, where it is not in the history.
     ``can_be_released`` says that its owner can start it again: we hold it, and nothing is left to
-    be done with it.
+    be done with it. ``not_before`` is when Slurm lets a requeued job that waits start at the
+    earliest, 0 where it does not say.
     """
 
     job_id: int
@@ -52,6 +53,7 @@ class JobView:
     history: tuple[Attempt, ...]
     latest: Attempt | None = None
     can_be_released: bool = False
+    not_before: float = 0.0
 
     def as_json(self) -> dict[str, Any]:
         """The view as a JSON object."""
@@ -77,7 +79,7 @@ class JobView:
 class NodeView:
     """One node as ``nodes`` shows it: its state, and what its own looks have found.
 
-    ``is_back`` says that it was taken out of service for a fault, and is in service again.
+    ``is_back`` says that it was taken out of service for its latest fault, and is in service again.
     """
 
     name: str
@@ -178,6 +180,7 @@ def view_job(
         history=shown.history,
         latest=_latest_attempt(job, shown),
         can_be_released=state in _HELD_STATES and _waits_for_its_owner(job, shown),
+        not_before=job.eligible if job.restarts and job.has("PENDING") else 0.0,
     )
 
 
@@ -200,9 +203,18 @@ def view_foreseen(
         record = None
     if record is None:
         return view
-    moved = record.step is Step.DECIDED
-    what = "would be failed over" if moved else f"would be held as {record.state.value}"
-    return replace(view, because=f"{what}: {record.because}")
+    what = _would_be(record)
+    stays = "" if record.step is Step.DECIDED else f" as {record.state.value}"
+    latest = replace(record.attempt, outcome=what)
+    return replace(view, because=f"{what}{stays}: {record.because}", latest=latest)
+
+
+def _would_be(record: Record) -> str:
+    """What would be done with a job whose decision this record has."""
+    if record.step is Step.DECIDED:
+        moved = record.state is State.FAILOVERINPROGRESS
+        return "would be failed over" if moved else "would be tried again"
+    return "would be cancelled" if record.step is Step.TO_CANCEL else "would be held"
 
 
 def view_node(node: NodeFacts) -> NodeView:
@@ -219,12 +231,14 @@ def view_node(node: NodeFacts) -> NodeView:
             "because": note.because,
             "time": note.time,
             "waits": note.waits,
+            "observed": note.observed,
             "jobs": sorted({job for job, _ in note.attempts}),
         }
         for note in read_notes(node.name, node.extra)
     )
-    was_out = bool(faults) and not any(fault["waits"] for fault in faults)
-    is_back = was_out and not node.has("DRAIN", "DOWN", "FAIL")
+    in_service = not node.has("DRAIN", "DOWN", "FAIL")
+    is_past = bool(faults) and in_service and not any(fault["waits"] for fault in faults)
+    is_back = is_past and not faults[-1]["observed"]
     return NodeView(node.name, state, tidy(node.reason, 255), ours, findings, faults, is_back)
 
 

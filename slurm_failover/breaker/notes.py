@@ -23,7 +23,8 @@ class FaultNote:
 
     ``attempts`` are the attempts of jobs that it hit, each by job id and start; ``who`` names the
     users of these jobs in a way that tells two of them apart and no more. ``waits`` says that the
-    node has not been drained for it.
+    node has not been drained for it yet, ``observed`` that it was judged in observe mode, so that
+    the node was never drained for it.
     """
 
     node: str
@@ -34,6 +35,7 @@ class FaultNote:
     attempts: tuple[tuple[int, int], ...] = ()
     who: tuple[str, ...] = ()
     waits: bool = False
+    observed: bool = False
 
 
 def read_notes(node: str, extra: str) -> list[FaultNote]:
@@ -79,6 +81,7 @@ def _merge(old: FaultNote, new: FaultNote) -> FaultNote:
         attempts=tuple(sorted({*old.attempts, *new.attempts}))[-KEEP_AT_MOST:],
         who=tuple(sorted({*old.who, *new.who}))[-KEEP_AT_MOST:],
         waits=new.waits,
+        observed=new.observed and (old.observed or old.waits),
     )
 
 
@@ -96,6 +99,7 @@ def _encode(note: FaultNote) -> dict[str, Any]:
         "attempts": [list(attempt) for attempt in note.attempts],
         "who": list(note.who),
         "waits": note.waits,
+        "observed": note.observed,
     }
     return {key: item for key, item in value.items() if item not in ("", [], False)}
 
@@ -114,6 +118,7 @@ def _decode(node: str, item: object) -> FaultNote | None:
             attempts=tuple((int(job), int(start)) for job, start in item.get("attempts", [])),
             who=tuple(str(one) for one in item.get("who", [])),
             waits=item.get("waits") is True,
+            observed=item.get("observed") is True,
         )
     except (KeyError, TypeError, ValueError, OverflowError):
         return None

@@ -90,7 +90,8 @@ def close(settings: Settings) -> None:
     breaker = _say_word(settings, Word(CLOSED, time.time(), _person()))
     click.echo("The circuit breaker is closed.")
     for note in breaker.waiting:
-        click.echo(f"{note.node}: to be drained at its next look: {note.because}")
+        what = "would" if settings.failover.mode == "observe" else "to"
+        click.echo(f"{note.node}: {what} be drained at its next look: {note.because}")
     _reconcile(settings)
 
 

@@ -15,6 +15,8 @@ from slurm_failover.slurm.connect import connect_for_many
 from slurm_failover.view import NodeView, has_findings, view_node
 
 COLUMNS = ("NODE", "STATE", "DRAINED BY US", "JOBS", "REASON")
+OBSERVED = "would have been drained (observe mode)"
+"""Right whatever the mode is by now: what was judged in observe mode is not judged again."""
 
 
 @click.command("nodes")
@@ -54,9 +56,11 @@ def _row(view: NodeView) -> tuple[str, ...]:
     latest = view.findings[-1]["because"] if view.findings else "-"
     hit = {finding["job_id"] for finding in view.findings}
     jobs = ",".join(map(str, sorted(hit.union(*(fault["jobs"] for fault in view.faults)))))
-    waits = [f"not drained yet: {fault['because']}" for fault in view.faults if fault["waits"]]
+    acts = [fault for fault in view.faults if not fault["observed"]]
+    waits = [f"not drained yet: {fault['because']}" for fault in acts if fault["waits"]]
+    seen = [f"{OBSERVED}: {fault['because']}" for fault in view.faults[-1:] if fault["observed"]]
     noted = [str(fault["because"]) for fault in view.faults[-1:]]
     past = [f"{noted[0]} (resumed)"] if view.is_back else []
-    known = [*waits, *past, *([latest] if view.findings else noted), NOTHING]
+    known = [*waits, *seen, *past, *([latest] if view.findings else noted), NOTHING]
     words = view.reason or known[0]
     return (view.name, view.slurm_state, "yes" if view.ours else "no", jobs or "-", words)

@@ -9,6 +9,7 @@ import click
 from slurm_failover.cli import say_to_terminal
 from slurm_failover.commands.complete import complete_nodes
 from slurm_failover.controller.returns import readmit_nodes
+from slurm_failover.deed import in_mode
 from slurm_failover.evidence import is_drained_by_us
 from slurm_failover.model import NodeFacts
 from slurm_failover.node.checks import NodeChecks
@@ -29,28 +30,34 @@ def command(context: click.Context, nodelist: str, force: bool) -> None:
     drain that is not ours, or whose reason somebody has changed, is left as it is.
     """
     settings: Settings = context.obj
-    slurm = connect(settings, say_to_terminal)
-    checks = NodeChecks(os.environ, settings, say_to_terminal)
+    say = in_mode(settings.failover.mode, say_to_terminal)
+    slurm = connect(settings, say)
+    checks = NodeChecks(os.environ, settings, say)
     try:
         nodes = slurm.nodes(nodelist or checks.node)
         if not nodes:
             raise click.ClickException(
                 f"Slurm knows no node {nodelist or checks.node}; run this on a node"
             )
-        refusals = [_resume(checks, node, force) for node in nodes]
+        observes = settings.failover.mode == "observe"
+        refusals = [_resume(checks, node, force, observes) for node in nodes]
     except PermissionError as error:
         raise click.ClickException(f"{error}; run this as root") from error
-    readmit_nodes(slurm, say_to_terminal)
+    readmit_nodes(slurm, say)
     if any(refusals):
         context.exit(1)
 
 
-def _resume(checks: NodeChecks, node: NodeFacts, force: bool) -> bool:
+def _resume(checks: NodeChecks, node: NodeFacts, force: bool, observes: bool) -> bool:
     """Return one node to service, or say why it stays as it is. True if it stays out of service."""
     if is_in_service(node):
         click.echo(f"{node.name}: is in service")
         return False
-    refusal = _find_refusal(checks, node, force) or checks.lift_drain()
+    refusal = _find_refusal(checks, node, force)
+    if not refusal and observes:
+        command = f"scontrol update NodeName={node.name} State=RESUME"
+        refusal = f"it is clean, and observe mode changes nothing; `{command}` does"
+    refusal = refusal or checks.lift_drain()
     if refusal:
         click.echo(f"{node.name}: stays out of service: {refusal}")
         return True

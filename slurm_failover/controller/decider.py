@@ -16,6 +16,7 @@ from slurm_failover.controller.account import account
 from slurm_failover.controller.endings import Say, finish_hold, write_both
 from slurm_failover.controller.notes import Note, Notes
 from slurm_failover.controller.placement import Placement
+from slurm_failover.deed import Deed
 from slurm_failover.errors import FailoverError, RecordError, SlurmError, SlurmUnavailable
 from slurm_failover.evidence import SAME_ATTEMPT
 from slurm_failover.foresight import show_as_it_is
@@ -197,7 +198,8 @@ class Decider:
             return False
         if job.has("PENDING") and not job.held:
             self._slurm.update_job(job.label, JobChange(start_now=True))
-            self._say(f"job {job.label} was sent back by a node, and may start elsewhere at once")
+            told = "was sent back by a node, and may start elsewhere at once"
+            self._say(Deed(f"job {job.label} {told}"))
         return True
 
     def _decide(
@@ -218,7 +220,7 @@ class Decider:
         if verdict.action is Action.FAILOVER:
             change = replace(change, excluded=lifecycle.merge_nodes(job.excluded, decided.excluded))
         self._slurm.update_job(job.label, change)
-        self._say(f"job {job.label}: {verdict.action.value}: {verdict.because}")
+        self._say(Deed(f"job {job.label}: {verdict.action.value}: {verdict.because}"))
         self._report(account(job, decided, verdict))
         return self._finish(job, decided)
 
@@ -258,7 +260,7 @@ class Decider:
 
     def _write(self, job: JobFacts, record: Record) -> None:
         self._slurm.update_job(job.label, write_both(job, record))
-        self._say(f"job {job.label}: {record.because}")
+        self._say(Deed(f"job {job.label}: {record.because}"))
 
 
 def _whose_hold(job: JobFacts, record: Record) -> str:

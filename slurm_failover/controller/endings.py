@@ -10,6 +10,7 @@ from slurm_failover import lifecycle
 from slurm_failover.controller.account import account_restart, is_restart
 from slurm_failover.controller.arrivals import Arrival
 from slurm_failover.controller.notes import Note, Notes
+from slurm_failover.deed import Deed
 from slurm_failover.evidence import choose, is_drained_by_us, read_evidence
 from slurm_failover.model import JobFacts, Limits, NodeFacts
 from slurm_failover.optin import has_wish, read_opt_in
@@ -93,7 +94,7 @@ def hold_end(
     if ending is Ending.SENT_BACK:
         return
     finish_hold(slurm, job, note)
-    say(f"job {job.label} is held as failoverinprogress: {describe_end(job, ending)}")
+    say(Deed(f"job {job.label} is held as failoverinprogress: {describe_end(job, ending)}"))
 
 
 def find_missed_end(

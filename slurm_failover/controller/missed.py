@@ -11,6 +11,7 @@ from collections.abc import Callable, Iterable, Sequence
 from slurm_failover import lifecycle
 from slurm_failover.controller.arrivals import Arrival, Kind, Queue
 from slurm_failover.controller.endings import write_both
+from slurm_failover.deed import Deed
 from slurm_failover.evidence import SAME_ATTEMPT, read_evidence
 from slurm_failover.model import Evidence, JobFacts, Limits, NodeFacts
 from slurm_failover.optin import has_wish, read_refusal
@@ -78,7 +79,7 @@ class Missed:
 
     def _write(self, job: JobFacts, record: Record) -> Record:
         self._slurm.update_job(job.label, write_both(job, record))
-        self._say(f"job {job.label}: {record.because}")
+        self._say(Deed(f"job {job.label}: {record.because}"))
         return record
 
 

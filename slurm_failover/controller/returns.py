@@ -12,6 +12,7 @@ from collections.abc import Callable
 from ClusterShell.NodeSet import NodeSet
 
 from slurm_failover.breaker.notes import read_notes
+from slurm_failover.deed import Deed
 from slurm_failover.errors import FailoverError, RecordError
 from slurm_failover.model import JobFacts, NodeFacts
 from slurm_failover.record import Step, read_record
@@ -60,5 +61,5 @@ def _readmit(slurm: Slurm, job: JobFacts, back: NodeSet, say: Callable[[str], No
     except FailoverError as error:
         say(f"job {job.label} stays excluded from {back}: {error}")
         return False
-    say(f"job {job.label} may run on {back} again")
+    say(Deed(f"job {job.label} may run on {back} again"))
     return True

@@ -90,7 +90,8 @@ def tell(
     for outage in outages:
         reasons[outage.node].append(outage.reason)
     notes = [note for node in nodes for note in read_notes(node.name, node.extra)]
-    entries += [_of_note(note) for note in notes if not _has_drained(note, reasons[note.node])]
+    undrained = (n for n in notes if n.observed or not _has_drained(n, reasons[n.node]))
+    entries += map(_of_note, undrained)
     return sorted(entries, key=lambda entry: (entry.time, entry.job, entry.nodes))
 
 
@@ -169,7 +170,8 @@ def _of_outage(outage: Outage) -> Entry:
 
 def _of_note(note: FaultNote) -> Entry:
     kind = Kind.DRAIN_PUT_OFF if note.waits else Kind.FAULT
-    return Entry(kind, note.time, tidy(note.because or note.code), note.node)
+    seen = " (observe mode)" if note.observed else ""
+    return Entry(kind, note.time, tidy(note.because or note.code) + seen, note.node)
 
 
 def _has_drained(note: FaultNote, reasons: Iterable[str]) -> bool:

@@ -277,7 +277,8 @@ class Attendant:
             return None, False
         running = self._share_out(blame, jobs, occasion) if fault else []
         limits, checkpoint = read_limits(self._settings), self._settings.checkpoint
-        responder = Responder(self._connect(), self._node, self._say, limits, checkpoint)
+        acts = self._settings.failover.mode == "act"
+        responder = Responder(self._connect(), self._node, self._say, limits, checkpoint, acts=acts)
         if fault is None:
             responder.respond(self._facts, None, [], ending)
             return None, False
@@ -301,6 +302,7 @@ class Attendant:
 
         gate = Gate(self._connect(), self._node, self._settings.breaker)
         note = note_fault(self._node, fault, hit, self._settings.sources.sysfs)
+        note = replace(note, observed=self._settings.failover.mode == "observe")
         answer = gate.ask(self._facts, note, word, self._seen)
         if answer.waits:
             self._say(f"no drain and no requeue yet, {answer.waits}: {fault.because}")

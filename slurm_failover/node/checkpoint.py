@@ -11,6 +11,7 @@ from collections.abc import Callable, Iterable, Mapping
 
 from slurm_failover import files
 from slurm_failover.checkpoint import Checkpoint, read_checkpoint
+from slurm_failover.deed import Deed
 from slurm_failover.detach import start_detached
 from slurm_failover.errors import NoSuchJob, SlurmError, SlurmUnavailable
 from slurm_failover.model import JobFacts
@@ -34,7 +35,7 @@ def stop_job(slurm: Slurm, job: JobFacts, site: CheckpointSettings, say: Say) ->
     wish = read_checkpoint(job.comment, site)
     if wish is None:
         stop_now(slurm, job.label, job.start, say)
-        say(f"job {job.label} is requeued and held")
+        say(Deed(f"job {job.label} is requeued and held"))
         return
     path = stops.path_of(job.label, job.start)
     if not stops.is_noted(path):
@@ -61,7 +62,7 @@ def _send(slurm: Slurm, job: JobFacts, wish: Checkpoint, say: Say) -> int:
     except SlurmError as error:
         say(f"job {job.label} can not be sent signal {wish.signal}, and has no grace: {error}")
         return 0
-    say(f"job {job.label} has {wish.grace} s after signal {wish.signal} to save its work")
+    say(Deed(f"job {job.label} has {wish.grace} s after signal {wish.signal} to save its work"))
     return wish.grace
 
 
@@ -92,10 +93,10 @@ def _await_end(slurm: Slurm, stop: Stop, say: Say) -> None:
         left = stop.until - time.monotonic()
         if left <= 0:
             stop_now(slurm, stop.label, stop.start, say)
-            say(f"job {stop.label} is requeued and held")
+            say(Deed(f"job {stop.label} is requeued and held"))
             return
         time.sleep(min(_PAUSE, left))
-    say(f"job {stop.label} ended within its grace")
+    say(Deed(f"job {stop.label} ended within its grace"))
 
 
 def _runs_on(slurm: Slurm, stop: Stop) -> bool:

@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from slurm_failover.breaker import drop_waiting, read_notes, write_notes
+from slurm_failover.deed import Deed
 from slurm_failover.errors import RecordError
 from slurm_failover.evidence import REASON_PREFIX, is_drained_by_us, write_evidence
 from slurm_failover.model import (
@@ -72,7 +73,11 @@ class Responder:
         say: Callable[[str], None],
         limits: Limits = ANYWHERE,
         checkpoint: CheckpointSettings = NO_CHECKPOINT,
+        *,
+        acts: bool = True,
     ) -> None:
+        """``acts`` is False in observe mode: then no word says that the node stopped a job."""
+        self._acts = acts
         self._slurm = slurm
         self._limits = limits
         self._checkpoint = checkpoint
@@ -97,7 +102,9 @@ class Responder:
         hit = [(job, share) for job, share in running if _is_hit(share)]
         self._say_doubts(running)
         stopped = [job for job, _ in hit if is_ours_to_stop(job, self._limits)]
-        entries = [self._entry(job, share.judgement, job in stopped) for job, share in hit]
+        entries = [
+            self._entry(job, share.judgement, self._acts and job in stopped) for job, share in hit
+        ]
         if ending is not None:
             entries.append(self._entry(ending, ending.judgement, False))
         reason = write_reason(fault, [job for job, _ in hit], ending) if fault else ""
@@ -131,7 +138,7 @@ class Responder:
             self._slurm.update_node(self._node, change)
         if reason:
             kept = "" if in_service else f"; out of service already: {facts.reason}"
-            self._say(f"drain: {reason}{kept}")
+            self._say(Deed(f"drain: {reason}{kept}"))
 
     def _entry(self, job: JobFacts | EndingJob, judgement: Judgement, requeued: bool) -> Evidence:
         return Evidence(

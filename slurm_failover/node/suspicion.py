@@ -196,7 +196,7 @@ class Suspicion:
             cause=JobCause.HUNG,
             because=f"suspected to hang: {because}",
             time=self._now,
-            requeued=True,
+            requeued=self._settings.failover.mode == "act",
         )
         extra = write_evidence(facts.extra, self._node, [entry], self._now)
         slurm.update_node(self._node, NodeChange(extra=extra))

@@ -204,6 +204,25 @@ def test_a_fault_that_waits_keeps_its_time_however_often_it_is_seen() -> None:
     assert (note.time, note.attempts, note.waits) == (waiting.time, ((9, 1),), True)
 
 
+@pytest.mark.parametrize(
+    ("waits", "was_observed", "is_observed", "told"),
+    [
+        (True, True, False, False),  # turned to act while the drain waits
+        (True, False, True, True),  # turned to observe mode while the drain waits
+        (False, False, True, False),  # drained by us before
+        (False, True, True, True),
+    ],
+)
+def test_a_fault_is_one_of_observe_mode_while_its_node_was_never_drained_for_it(
+    waits: bool, was_observed: bool, is_observed: bool, told: bool
+) -> None:
+    old = replace(fault(1, ago=60), waits=waits, observed=was_observed)
+    new = replace(fault(1, ago=0), waits=True, observed=is_observed)
+    [note] = add_note([old], new, SITE.window, in_service=False)
+    assert note.observed is told
+    assert read_notes("n1", write_notes("", [note], NOW)) == [note]
+
+
 def test_the_same_code_is_another_fault_when_the_window_has_passed() -> None:
     old = fault(1, ago=7000)
     assert len(add_note([old], fault(1, ago=0), SITE.window, in_service=False)) == 2

@@ -58,6 +58,15 @@ def test_a_failover_is_told_with_its_run_its_restart_and_its_cause() -> None:
     ]
 
 
+def test_a_fault_of_observe_mode_stays_told_beside_a_later_drain_for_the_same() -> None:
+    seen = FaultNote("n1", 1000.0, "xid-79", "Xid 79 on GPU 0000:3b:00", observed=True)
+    drained = FaultNote("n1", 1099.0, "xid-79", "Xid 79 on GPU 0000:3b:00")
+    node = NodeFacts("n1", extra=write_notes("", [seen, drained], 1099.0))
+    told = [(entry.kind, entry.time, entry.because) for entry in tell([], [], [DRAIN], [node])]
+    assert told[0] == (Kind.FAULT, 1000.0, "Xid 79 on GPU 0000:3b:00 (observe mode)")
+    assert [kind for kind, *_ in told] == [Kind.FAULT, Kind.DRAIN]
+
+
 def test_a_denial_that_slurmctld_alone_knows_yet_is_told() -> None:
     job = JobFacts(7, "7", admin_comment=denied())
     told = tell(RUNS[:1], [job])

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import replace
 
 import pytest
 import test_node_sources
@@ -79,3 +80,16 @@ def test_a_host_that_is_no_node_is_told_so(run: Resume, monkeypatch: pytest.Monk
         1,
         "Error: Slurm knows no node ctl; run this on a node\n",
     )
+
+
+def test_in_observe_mode_a_clean_node_stays_as_it_is_and_the_command_that_resumes_it_is_named(
+    node: GpuNode, run: Resume
+) -> None:
+    node.gpus(gpu1__remap_failed=1)
+    node.checks().check_health()
+    node.gpus(gpu1__remap_failed=0)
+    failover = replace(node.settings.failover, mode="observe")
+    node.settings = replace(node.settings, failover=failover)
+    done = run()
+    assert (done.exit_code, node.is_drained) == (1, True)
+    assert "observe mode changes nothing; `scontrol update NodeName=n1 State=RESUME`" in done.output

@@ -30,6 +30,10 @@ class Terminal:
         self.settings.write_text(f'[state]\ndirectory = "{folder}"\n')
         self.house = House(self.slurm, str(folder), Limits())
 
+    def set_mode(self, mode: str) -> None:
+        state = f'[state]\ndirectory = "{self.settings.parent}"\n'
+        self.settings.write_text(f'{state}[failover]\nmode = "{mode}"\n')
+
     def type(self, *words: str) -> Result:
         return CliRunner().invoke(main, ["--settings", str(self.settings), *words])
 
@@ -140,6 +144,43 @@ def test_status_of_a_held_job_says_what_its_owner_can_do(terminal: Terminal) -> 
     assert [past["outcome"] for past in told["history"]] == ["deny"]
     terminal.slurm.release(label)
     assert "Held." not in terminal.type("status", label).output
+
+
+def test_status_in_observe_mode_shows_the_attempt_that_would_have_been_judged(
+    terminal: Terminal,
+) -> None:
+    terminal.set_mode("observe")
+    label = terminal.slurm.submit("failover")
+    terminal.slurm.schedule()
+    terminal.slurm.finish(label, code=3)
+    terminal.slurm.end_epilog(label, "n1")
+    terminal.slurm.end_hook(label)
+    shown = terminal.type("status", label).output
+    assert "would be held as internalerror: the program ended with exit code 3" in shown
+    assert "No attempt of this job has ended by a failure" not in shown
+    row = shown.splitlines()[-1].split(maxsplit=4)
+    assert (row[0], row[3]) == ("1", "n1")
+    assert row[4].startswith("would be held the program ended with exit code 3")
+
+
+def test_status_says_until_when_slurm_delays_a_requeued_job(
+    terminal: Terminal, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    label = terminal.deny()
+    job = terminal.slurm.job(label)
+    soon = round(time.time()) + 60
+    at = time.strftime("%Y-%m-%dT%H:%M:%S", time.localtime(soon))
+    words = f"Slurm starts it at {at} at the earliest (BeginTime)."
+    for held, restarts, eligible, told in (
+        (True, 1, soon, True),
+        (False, 1, soon, True),
+        (False, 1, soon - 120, False),
+        (False, 0, soon, False),  # its owner's own --begin
+    ):
+        now = replace(job, held=held, restarts=restarts, eligible=eligible)
+        know(terminal, monkeypatch, now)
+        assert (words in terminal.type("status", label).output) is told, now
+        assert words not in terminal.type("status").output
 
 
 def test_an_administrators_hold_is_no_owners_to_release(terminal: Terminal) -> None:
@@ -374,6 +415,23 @@ def test_a_node_that_is_back_in_service_says_that_its_fault_is_past(terminal: Te
     waits = replace(note, waits=True)
     terminal.slurm.update_node("n1", NodeChange(extra=write_notes(extra, [waits], 1.0)))
     assert "(resumed)" not in terminal.type("nodes").output
+
+
+def test_a_node_that_was_judged_in_observe_mode_was_never_drained_nor_resumed(
+    terminal: Terminal,
+) -> None:
+    note = FaultNote("n1", time.time(), "xid-79", "Xid 79", observed=True)
+    terminal.slurm.update_node("n1", NodeChange(extra=write_notes("", [note], note.time)))
+    words = "would have been drained (observe mode): Xid 79"
+    for mode in ("observe", "act"):
+        terminal.set_mode(mode)
+        assert terminal.type("nodes").output.splitlines()[-1].endswith(words)
+    terminal.slurm.drain("n1", "slurm-failover: Xid 48")
+    terminal.slurm.resume("n1")
+    later = replace(note, time=note.time + 60, because="Xid 48", observed=False)
+    extra = write_notes("", [note, later], note.time)
+    terminal.slurm.update_node("n1", NodeChange(extra=extra))
+    assert terminal.type("nodes").output.splitlines()[-1].endswith("Xid 48 (resumed)")
 
 
 def test_nodes_of_a_healthy_cluster_says_so_and_asked_for_shows_them(terminal: Terminal) -> None:

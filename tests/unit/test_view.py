@@ -168,6 +168,9 @@ def test_a_node_that_others_drained_is_not_ours() -> None:
 def test_a_node_is_back_once_it_serves_again_and_no_drain_of_it_waits(
     states: set[str], waits: bool, is_back: bool
 ) -> None:
-    extra = write_notes("", [FaultNote("n1", 1.0, "xid-79", waits=waits)], 1.0)
+    note = FaultNote("n1", 1.0, "xid-79", waits=waits)
+    extra = write_notes("", [note], 1.0)
     assert view_node(NodeFacts("n1", frozenset(states), extra=extra)).is_back is is_back
+    observed = write_notes("", [note, replace(note, time=2.0, observed=True)], 1.0)
+    assert not view_node(NodeFacts("n1", frozenset(states), extra=observed)).is_back
     assert not view_node(NodeFacts("n1", frozenset(states))).is_back
