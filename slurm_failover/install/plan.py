@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 import glob
-from collections.abc import Collection
+from collections.abc import Collection, Iterable, Iterator
 from pathlib import Path
 
 from slurm_failover.errors import InstallError
 from slurm_failover.install.block import take_block
-from slurm_failover.install.conf import read_settings
 from slurm_failover.install.files import Change, read_text
 from slurm_failover.install.host import FETCHED, find_covered
 from slurm_failover.install.scripts import (
@@ -18,6 +17,7 @@ from slurm_failover.install.scripts import (
     own_stack,
     put_lua,
     put_plugin,
+    read_stack,
     take_lua,
     take_plugin,
 )
@@ -52,7 +52,7 @@ def plan_install(
     changes = _chains(config, home, chains)
     changes += [_lua(config.folder, name, home, wanted) for name, wanted in lua.items()]
     if Path(plugin).exists():
-        changes.append(_plugin_stack(stack_path(config), plugin))
+        changes.append(_plugin_stack(config, plugin))
     changes += [Change(path, config.texts[path], text) for path, text in wired.texts.items()]
     return _changed(changes)
 
@@ -149,14 +149,35 @@ def _lua(folder: str, name: str, home: str, wanted: bool) -> Change:
     return Change(path, before, put_lua(before, f"slurm_failover_{name}", home, path))
 
 
-def _plugin_stack(path: str, plugin: str) -> Change:
+def _plugin_stack(config: Config, plugin: str) -> Change:
+    """The line for our plugin, unless the site has one that Slurm can follow."""
+    path = stack_path(config)
     before = read_text(path)
-    included = "\n".join(read_text(name) or "" for name in _included(before or ""))
-    text = own_stack() if before is None else before
-    after = put_plugin(text, plugin, included, path)
-    return Change(path, before, None if before is None and after == text else after)
+    site = take_block(before or "", path)[0]
+    folders = [folder for folder in config.value("PluginDir").split(":") if folder]
+    if _is_named(plugin, _named_plugins(site, path, folders)):
+        return Change(path, before, site)
+    return Change(path, before, put_plugin(own_stack() if before is None else before, plugin, path))
 
 
-def _included(text: str) -> list[str]:
-    patterns = [s.value for s in read_settings(text) if s.name == "include"]
-    return [path for pattern in patterns for path in sorted(glob.glob(pattern))]  # noqa: PTH207
+def _is_named(plugin: str, named: Iterable[str]) -> bool:
+    alike = (path for path in named if Path(path).name == Path(plugin).name)
+    return any(path == plugin or Path(path).exists() for path in alike)
+
+
+def _named_plugins(
+    text: str, path: str, folders: Collection[str], above: tuple[str, ...] = ()
+) -> Iterator[str]:
+    """The plugins that the plugstack.conf at ``path`` names, with what it includes. Slurm seeks an
+    include beside the file that has it, and a plugin in the folders of PluginDir (tried on 24.11
+    and 26.05).
+    """
+    for word, name in read_stack(text):
+        if word == "include":
+            pattern = str(Path(path).parent / name)
+            for inner in sorted(set(glob.glob(pattern)) - {*above}):  # noqa: PTH207
+                yield from _named_plugins(read_text(inner) or "", inner, folders, (*above, inner))
+        elif name.startswith("/"):
+            yield name
+        else:
+            yield from (f"{folder}/{name}" for folder in folders)

@@ -11,6 +11,7 @@ from slurm_failover.wiring import HOOKS, chain_path, hook_path, lua_path
 
 MARK = "written by `slurm-failover install`, which may write it again"
 _LUA_LINE = "slurm-failover: one line by `slurm-failover install`"
+_STACKED = re.compile(r"(?m)^[ \t]*(required|optional|include)[ \t]+([^\s#]+)")
 _CHAINS = {
     # Both at once, so that a slow one leaves the other its time. Slurm logs the site's status.
     "healthcheck.sh": "{theirs} &\ntheirs=$!\n{ours}\nwait $theirs\n",
@@ -85,22 +86,23 @@ def _is_remark(line: str) -> bool:
     return line.lstrip().startswith("--")
 
 
-def put_plugin(text: str, plugin: str, included: str, path: str) -> str:
-    """plugstack.conf with our plugin, unless it or what it includes (``included``) names it."""
-    bare, _ = take_block(text, path)
-    if _names_plugin(bare + "\n" + included, plugin):
-        return bare
-    return put_block(bare, Block((f"optional {plugin}",)))
+def read_stack(text: str) -> list[tuple[str, str]]:
+    """What a plugstack.conf names: ``required``, ``optional`` or ``include``, and what follows.
+
+    Slurm knows these words in small letters only, and neither quotes nor continued lines (tried on
+    24.11 and 26.05).
+    """
+    return [(found[1], found[2]) for found in _STACKED.finditer(text)]
+
+
+def put_plugin(text: str, plugin: str, path: str) -> str:
+    """plugstack.conf with our plugin in a block at its end."""
+    return put_block(take_block(text, path)[0], Block((f"optional {plugin}",)))
 
 
 def take_plugin(text: str, path: str) -> str:
     """plugstack.conf without our plugin."""
     return take_block(text, path)[0].removeprefix(own_stack())
-
-
-def _names_plugin(text: str, plugin: str) -> bool:
-    name = plugin.rpartition("/")[2]
-    return any(name in line.partition("#")[0] for line in text.splitlines())
 
 
 def _quote(word: str) -> str:

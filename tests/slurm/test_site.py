@@ -55,6 +55,32 @@ function slurm_cli_pre_submit(options, pack_offset) return slurm.SUCCESS end
 function slurm_cli_post_submit(offset, job_id, step_id) return slurm.SUCCESS end
 LUA
 """
+# A plugin of the site's, in PluginDir and by its bare name, in a file that plugstack.conf includes.
+STACK = r"""set -e
+cd /etc/slurm
+mkdir stack.d
+echo 'include stack.d/*.conf' >plugstack.conf
+echo 'optional site_spank.so' >stack.d/site.conf
+folder=$(scontrol show config | sed -n 's/^PluginDir *= //p')
+gcc -shared -fPIC -o $folder/site_spank.so -xc - <<'C'
+#include <slurm/spank.h>
+SPANK_PLUGIN(site, 1)
+int slurm_spank_init(spank_t spank, int count, char **words)
+{
+	struct spank_option option = {"site-option", 0, "of the site's", 0, 0, 0};
+	return spank_option_register(spank, &option);
+}
+C
+"""
+OURS_BY_ITS_NAME = r"""set -e
+folder=$(scontrol show config | sed -n 's/^PluginDir *= //p')
+cp /usr/lib/slurm-failover/slurm_failover.so $folder
+echo PluginDir=$folder >>/etc/slurm/slurm.conf
+echo 'optional slurm_failover.so' >>/etc/slurm/stack.d/site.conf
+"""
+NO_STACK = r"""cd $(scontrol show config | sed -n 's/^PluginDir *= //p') &&
+rm -f site_spank.so slurm_failover.so
+"""
 PICTURE = """cd /etc/slurm
 find . -exec stat -c '%n %F %a %U %G' {} + | sort
 find . -type f | sort | xargs sha256sum
@@ -178,3 +204,47 @@ def test_what_a_site_has_works_beside_us_and_after_us(story: Story) -> None:
     assert run_plainly(story) == "SITE=yes\n"
     each(lambda node: cluster.check(node, "rm -f /tmp/site-check"), NODES)
     cluster.wait(lambda: cluster.read("n1", "/tmp/site-check"), 60, "the site's health check")
+
+
+def options(cluster: Cluster, folder: str = "/") -> set[str]:
+    """Which of the options of SPANK plugins sbatch knows, when called in a folder."""
+    known = cluster.check(CONTROLLER, f"cd {folder} && sbatch --help")
+    return {option for option in ("--failover", "--site-option") if option in known}
+
+
+def test_a_plugin_stack_of_names_that_are_no_whole_paths_is_read_as_slurm_reads_it(
+    story: Story,
+) -> None:
+    cluster = story.cluster
+    try:
+        each(lambda host: cluster.check(host, STACK), HOSTS)
+        before = pictures(cluster)
+        assert options(cluster) == {"--site-option"}
+        install(cluster)
+        assert options(cluster) == {"--site-option", "--failover"}
+        fail_over(story)
+        uninstall(cluster)
+        assert pictures(cluster) == before
+
+        each(lambda host: cluster.check(host, OURS_BY_ITS_NAME), HOSTS)
+        before = pictures(cluster)
+        install(cluster)
+        assert cluster.read("n1", "/etc/slurm/plugstack.conf") == "include stack.d/*.conf\n"
+        fail_over(story)
+        uninstall(cluster)
+        assert pictures(cluster) == before
+    finally:
+        each(lambda host: cluster.check(host, NO_STACK), HOSTS)
+
+
+def test_a_plugin_stack_that_slurm_seeks_in_whatever_folder_is_refused(story: Story) -> None:
+    cluster = story.cluster
+    stack = "optional /usr/lib/slurm-failover/slurm_failover.so"
+    cluster.check(
+        CONTROLLER,
+        f"cd /etc/slurm; echo {stack} >rel.conf; echo PlugStackConfig=rel.conf >>slurm.conf",
+    )
+    assert options(cluster, "/etc/slurm") == {"--failover"}
+    assert options(cluster) == set()
+    done = cluster.run(CONTROLLER, ["slurm-failover", "install", "--apply"])
+    assert (done.rc, "PlugStackConfig=rel.conf: write the whole path" in done.stderr) == (1, True)

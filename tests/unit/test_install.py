@@ -344,15 +344,6 @@ def test_the_cli_filter_s_line_follows_the_site_s_own_filter(version: str, home:
     assert lua.lua.globals().seen
 
 
-def test_the_plugin_is_not_named_twice() -> None:
-    plugin = "/usr/lib/slurm-failover/slurm_failover.so"
-    added = scripts.put_plugin("include d/*.conf\n", plugin, "optional x.so\n", "p")
-    assert added.splitlines()[2] == f"optional {plugin}"
-    by_hand = f"optional {plugin}\n"
-    assert scripts.put_plugin(by_hand, plugin, "", "p") == by_hand
-    assert scripts.put_plugin("include d/*\n", plugin, by_hand, "p") == "include d/*\n"
-
-
 # --- on a host ---------------------------------------------------------------------------------
 
 
@@ -458,6 +449,52 @@ def test_the_plugin_is_named_where_slurm_looks_for_it(etc: Path, quote: str) -> 
     assert not (etc / "plugstack.conf").exists()
     call(etc, "uninstall", "--apply")
     assert picture(etc) == before
+
+
+@pytest.mark.usefixtures("host_of")
+@pytest.mark.parametrize(
+    ("stack", "inner", "is_named"),
+    [
+        ("optional {plugin}\n", "", True),
+        ("include stack.d/*.conf\n", "optional {plugin}\n", True),
+        ("include {etc}/stack.d/site.conf # ours", "required {plugin} with=arguments", True),
+        ("optional slurm_failover.so\n", "", True),
+        ("include stack.d/*.conf\n", "include *.conf\n", False),
+        ("include stack.d/*.conf\n", "optional /site.so\n", False),
+        ("#include stack.d/site.conf\n", "optional {plugin}\n", False),
+        ("Include stack.d/site.conf\n", "optional {plugin}\n", False),
+        ("optional /gone/slurm_failover.so\n", "", False),
+        ("optional /site.so slurm_failover.so\n", "", False),
+    ],
+)
+def test_the_plugin_is_not_named_twice(
+    etc: Path, monkeypatch: pytest.MonkeyPatch, stack: str, inner: str, is_named: bool
+) -> None:
+    monkeypatch.chdir("/")
+    plugin = etc.parent / "plugins" / "slurm_failover.so"
+    (etc / "stack.d").mkdir()
+    plugin.parent.mkdir()
+    plugin.touch()
+    with (etc / "slurm.conf").open("a") as file:
+        file.write(f"PluginDir=/nowhere:{plugin.parent}\n")
+    (etc / "plugstack.conf").write_text(stack.format(plugin=plugin, etc=etc))
+    (etc / "stack.d/site.conf").write_text(inner.format(plugin=plugin))
+    before = picture(etc)
+    done = call(etc, "install", "--apply", "--role=login", f"--plugin={plugin}")
+    assert done.exit_code == 0, done.output
+    is_as_it_was = picture(etc)["plugstack.conf"] == before["plugstack.conf"]
+    assert is_as_it_was == is_named, (etc / "plugstack.conf").read_text()
+    call(etc, "uninstall", "--apply")
+    assert picture(etc) == before
+
+
+@pytest.mark.usefixtures("host_of")
+def test_a_plugin_that_slurm_can_not_find_by_its_bare_name_is_named_as_well(etc: Path) -> None:
+    plugin = etc.parent / "slurm_failover.so"
+    plugin.touch()
+    (etc / "plugstack.conf").write_text("optional slurm_failover.so\n")
+    call(etc, "install", "--apply", "--role=login", f"--plugin={plugin}")
+    assert f"optional {plugin}" in (etc / "plugstack.conf").read_text()
 
 
 @pytest.mark.usefixtures("host_of")
