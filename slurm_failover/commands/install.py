@@ -58,7 +58,7 @@ def command(
     health check and ours, one line in its Lua scripts. Run it on every node and login host, and on
     the controller last. To run it twice changes nothing more.
     """
-    config = load_config(os.path.abspath(slurm_conf or find_conf()))  # noqa: PTH100 - keeps links
+    config = load_config(find_conf(slurm_conf))
     mine = frozenset(map(Role, roles)) or find_roles(config, host_name())
     release = read_release(settings.slurm.bin)
     home = sys.prefix
@@ -103,14 +103,18 @@ def make(changes: list[Change], settings: Settings, config: Config) -> None:
         except InstallError as error:
             raise InstallError(f"{error}; {_so_far(done, backup)}") from error
         done.append(change.path)
-    click.echo(f"{len(changes)} file{'s' * (len(changes) != 1)} changed; as they were: {backup}")
+    click.echo(f"{len(changes)} file{'s' * (len(changes) != 1)} changed; {_copies(backup)}")
 
 
 def _so_far(done: list[str], backup: str) -> str:
     """What an installation that stops half-way leaves behind, and how to go on."""
     if not done:
         return "nothing was changed"
-    return f"changed already: {', '.join(done)}; as they were: {backup}; run this again to finish"
+    return f"changed already: {', '.join(done)}; {_copies(backup)}; run this again to finish"
+
+
+def _copies(backup: str) -> str:
+    return f"copies from before this run: {backup}"
 
 
 def _lines(text: str | None) -> list[str]:

@@ -1,8 +1,6 @@
-"""``slurm-failover uninstall``: Slurm's configuration as it was before install."""
+"""``slurm-failover uninstall``: Slurm's configuration without what install put into it."""
 
 from __future__ import annotations
-
-import os
 
 import click
 
@@ -11,7 +9,7 @@ from slurm_failover.doctor.config import read_config
 from slurm_failover.doctor.host import ask
 from slurm_failover.errors import SlurmUnavailable
 from slurm_failover.install.host import find_conf, load_config
-from slurm_failover.install.plan import plan_uninstall
+from slurm_failover.install.plan import needs_reconfigure, plan_uninstall
 from slurm_failover.settings.tables import Settings
 from slurm_failover.wiring import HOOKS
 
@@ -28,7 +26,7 @@ def command(settings: Settings, *, apply: bool, slurm_conf: str | None) -> None:
     reconfigure`; only then remove the package. A script that Slurm still calls stays until a second
     run after that.
     """
-    config = load_config(os.path.abspath(slurm_conf or find_conf()))  # noqa: PTH100 - keeps links
+    config = load_config(find_conf(slurm_conf))
     planned = plan_uninstall(config)
     in_use = _programs_in_use(settings)
     changes = [c for c in planned if c.after is not None or c.path not in in_use]
@@ -39,7 +37,8 @@ def command(settings: Settings, *, apply: bool, slurm_conf: str | None) -> None:
         click.echo("\nNothing was changed. --apply makes these changes.")
     else:
         make(changes, settings, config)
-        click.echo("Next, when every host is done: scontrol reconfigure")
+        if needs_reconfigure(config, changes):
+            click.echo("Next, when every host is done: scontrol reconfigure")
     for change in planned:
         if change not in changes:
             click.echo(f"{change.path} stays until `scontrol reconfigure`; run this again then")

@@ -26,10 +26,20 @@ FETCHED = "/run/slurm/conf/slurm.conf"
 _CONF = "/etc/slurm/slurm.conf"
 
 
-def find_conf() -> str:
-    """The path of this host's slurm.conf: as Slurm seeks it. Raises InstallError."""
-    for path in (os.environ.get("SLURM_CONF", ""), _CONF, FETCHED):
-        if path and Path(path).exists():
+def find_conf(named: str | None = None) -> str:
+    """The path of this host's slurm.conf: the one that ``--slurm-conf`` named, or as Slurm seeks
+    it. Raises InstallError.
+    """
+    for origin, path in (("--slurm-conf ", named), ("SLURM_CONF=", os.environ.get("SLURM_CONF"))):
+        if path and not Path(path).exists():
+            raise InstallError(
+                f"{origin}{path}: no such file; name the slurm.conf that Slurm reads on this host, "
+                f"such as {_CONF}"
+            )
+        if path:
+            return os.path.abspath(path)  # noqa: PTH100 - keeps links
+    for path in (_CONF, FETCHED):
+        if Path(path).exists():
             return path
     raise InstallError(f"{_CONF}: no such file; name yours with --slurm-conf FILE")
 
@@ -37,15 +47,16 @@ def find_conf() -> str:
 def load_config(path: str) -> Config:
     """slurm.conf with all that it includes. Raises InstallError."""
     config = Config(path, {})
-    wanted = [path]
+    wanted = {path: ""}
     while wanted:
-        name = wanted.pop()
+        name, included_by = wanted.popitem()
         text = read_text(name)
         if text is None:
-            raise InstallError(f"{name}: no such file, though slurm.conf asks for it")
+            where = f", though {included_by} includes it" if included_by else ""
+            raise InstallError(f"{name}: no such file{where}")
         config.texts[name] = text
         inner = (config.include(setting) for setting in read_settings(text))
-        wanted += [found for found in inner if found and found not in config.texts]
+        wanted |= {found: name for found in inner if found and found not in config.texts}
     return config
 
 

@@ -73,6 +73,14 @@ def plan_uninstall(config: Config) -> list[Change]:
     return _changed([*changes, *_chains(config, "", {})])
 
 
+def needs_reconfigure(config: Config, changes: Collection[Change]) -> bool:
+    """Whether Slurm's daemons must read anew what was changed: the scripts beside slurm.conf they
+    read whenever they call them.
+    """
+    read_once = {*config.texts, _named_stack(config), _default_stack(config)}
+    return any(change.path in read_once for change in changes)
+
+
 def stack_path(config: Config) -> str:
     """Where Slurm looks for SPANK plugins: PlugStackConfig, or else plugstack.conf beside
     slurm.conf (slurm.conf(5)). Raises InstallError for a path that is no whole one, which Slurm

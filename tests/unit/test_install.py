@@ -410,7 +410,7 @@ def test_install_and_uninstall_leave_no_trace_in_the_configuration(etc: Path) ->
     assert os.access(etc / "slurm-failover-healthcheck.sh", os.X_OK)
     assert stat.S_IMODE((etc / "slurm.conf").stat().st_mode) == 0o640
     assert f"optional {plugin}" in (etc / "plugstack.conf").read_text()
-    backup = Path(re.findall(r"as they were: (\S+)", first.output)[0])
+    backup = Path(re.findall(r"copies from before this run: (\S+)", first.output)[0])
     assert (backup / str(etc / "slurm.conf")[1:]).read_bytes() == before["slurm.conf"][0]
 
     again = call(etc, *words)
@@ -600,13 +600,14 @@ def test_an_installation_that_stops_half_way_names_what_is_changed_and_the_backu
     monkeypatch.setattr("slurm_failover.install.files.os.replace", replace)
     done = call(etc, "install", "--apply", "--role=controller")
     assert (done.exit_code, calls[0]) == (1, str(etc / "job_submit.lua"))
+    copies = "copies from before this run:"
     said = f"{calls[-1]}: can not be written: No space left on device; "
     if not fails:
         assert f"{said}nothing was changed" in done.output
         return
-    assert f"{said}changed already: {calls[0]}; as they were: {etc.parent}/state" in done.output
+    assert f"{said}changed already: {calls[0]}; {copies} {etc.parent}/state" in done.output
     (backup,) = (etc.parent / "state/backup").rglob("job_submit.lua")
-    assert f"as they were: {str(backup).removesuffix(str(etc / 'job_submit.lua'))};" in done.output
+    assert f"{copies} {str(backup).removesuffix(str(etc / 'job_submit.lua'))};" in done.output
     assert backup.read_text() == SITE_LUA
     assert (etc / "slurm.conf").read_text() == PLAIN
     assert not [name for name in picture(etc) if ".slurm-failover." in name]
@@ -640,8 +641,23 @@ def test_hooks_that_the_site_names_already_are_not_named_twice(etc: Path, home: 
 
 def test_an_include_that_is_not_there_is_named(etc: Path) -> None:
     (etc / "slurm.conf").write_text("Include gone.conf\n")
-    with pytest.raises(InstallError, match=r"gone\.conf: no such file"):
+    with pytest.raises(InstallError) as raised:
         load_config(str(etc / "slurm.conf"))
+    assert str(raised.value) == (
+        f"{etc}/gone.conf: no such file, though {etc}/slurm.conf includes it"
+    )
+
+
+@pytest.mark.usefixtures("host_of")
+@pytest.mark.parametrize("command", ["install", "uninstall"])
+def test_a_slurm_conf_that_is_not_there_is_named_with_the_option(etc: Path, command: str) -> None:
+    (etc / "slurm.conf").unlink()
+    done = call(etc, command)
+    assert done.exit_code == 1
+    assert (
+        f"--slurm-conf {etc}/slurm.conf: no such file; name the slurm.conf that Slurm reads on "
+        "this host, such as /etc/slurm/slurm.conf"
+    ) in done.output
 
 
 def test_a_node_that_gets_its_configuration_has_only_its_scripts_written(
@@ -663,6 +679,9 @@ def test_a_node_that_gets_its_configuration_has_only_its_scripts_written(
 def test_slurm_conf_is_found_as_slurm_finds_it(etc: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("SLURM_CONF", str(etc / "slurm.conf"))
     assert host.find_conf() == str(etc / "slurm.conf")
+    monkeypatch.setenv("SLURM_CONF", str(etc / "gone"))
+    with pytest.raises(InstallError, match=rf"SLURM_CONF={etc}/gone: no such file; name"):
+        host.find_conf()
     monkeypatch.delenv("SLURM_CONF")
     monkeypatch.setattr(host, "_CONF", str(etc / "none"))
     monkeypatch.setattr(host, "FETCHED", str(etc / "none"))
@@ -706,5 +725,20 @@ def test_a_script_that_slurm_still_calls_stays_until_it_does_not(
     assert (etc / "slurm.conf").read_bytes() == before["slurm.conf"][0]
     assert script.exists(), "a task would fail without it"
     monkeypatch.setattr(uninstall_command, "ask", lambda *_: "TaskProlog  = /site-task\n")
-    call(etc, "uninstall", "--apply")
+    second = call(etc, "uninstall", "--apply").output
     assert picture(etc) == before
+    assert "1 file changed" in second
+    assert "scontrol reconfigure" not in second, "Slurm's daemons have nothing to read anew"
+
+
+@pytest.mark.usefixtures("host_of")
+@pytest.mark.parametrize("changed", ["slurm.conf", "plugstack.conf"])
+def test_uninstall_says_to_reconfigure_where_slurm_must_read_anew(etc: Path, changed: str) -> None:
+    plugin = etc.parent / "slurm_failover.so"
+    plugin.touch()
+    before = {path: path.read_bytes() for path in etc.iterdir()}
+    call(etc, "install", "--apply", "--role=login", f"--plugin={plugin}")
+    for path in set(etc.iterdir()) - {etc / changed}:
+        path.write_bytes(before.get(path, b""))
+    done = call(etc, "uninstall", "--apply")
+    assert "Next, when every host is done: scontrol reconfigure" in done.output
