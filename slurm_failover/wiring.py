@@ -53,16 +53,22 @@ HOOKS = (
     Hook("EpilogSlurmctld", "epilog/epilog_slurmctld.sh"),
 )
 
-ONCE = {
+_ONCE = {
     "HealthCheckInterval": "30",
     "BatchStartTimeout": "60",
     "JobFileAppend": "1",
 }
-"""Settings that a site without one of its own gets. One that it has stays, and doctor judges it."""
+_ONCE_26_05 = {"HealthCheckInterval": "60", "HealthCheckTimeout": "55"}
 
-ONCE_26_05 = {"HealthCheckInterval": "60", "HealthCheckTimeout": "55"}
-"""From 26.05 a health check has a limit of its own, which must lie below the interval: else
-slurmctld logs an error and takes 0 (seen on 26.05.5)."""
+
+def settings_of(release: tuple[int, int]) -> dict[str, str]:
+    """Settings that a site without one of its own gets, on a release of Slurm such as (24, 11).
+
+    One that it has stays, and doctor judges it. From 26.05 a health check has a limit of its own,
+    which must lie below the interval: else slurmctld logs an error and takes 0 (seen on 26.05.5).
+    """
+    return {**_ONCE, **(_ONCE_26_05 if release >= (26, 5) else {})}
+
 
 HOOK_LIMIT = 50
 """Seconds after which each of our hooks has ended, whatever hangs (see the hooks themselves)."""

@@ -10,13 +10,15 @@ from collections.abc import Iterator, Mapping
 
 from slurm_failover.doctor.finding import Finding, error, ok, warning
 from slurm_failover.settings.tables import Settings
-from slurm_failover.wiring import HOOK_LIMIT
+from slurm_failover.wiring import HOOK_LIMIT, settings_of
 
 _LINE = re.compile(r"([A-Za-z]\w*)(?:\[\d+\])?\s+= (.*)")
 _UNSET = ("(null)", "", "N/A")
 _OLDEST = (24, 11)
+_CHECKING = ("HealthCheckInterval", "HealthCheckTimeout")
 _WITHOUT_JOBS = {"IDLE", "NONDRAINED_IDLE", "START_ONLY", "REBOOT_ONLY"}
-_INSTALL = "slurm-failover install --apply, then scontrol reconfigure"
+INSTALL = "slurm-failover install --apply, then scontrol reconfigure"
+"""The remedy for what ``slurm-failover install`` puts into slurm.conf."""
 
 LiveConfig = Mapping[str, tuple[str, ...]]
 """Every setting with its values; most have one, and what is not set has none."""
@@ -54,6 +56,12 @@ def release_of(text: str) -> tuple[int, int]:
     return (int(found[1]), int(found[2])) if found else (0, 0)
 
 
+def _ours(config: LiveConfig, *names: str) -> str:
+    """Those of these settings that install writes for the controller's release, as it does."""
+    values = settings_of(release_of(value(config, "SLURM_VERSION")))
+    return " and ".join(f"{name}={values[name]}" for name in names if name in values)
+
+
 def judge_release(local: str, controller: str) -> Finding:
     """Whether Slurm is new enough, here and on the controller."""
     check = "Slurm's release"
@@ -80,7 +88,7 @@ def judge_jobs(config: LiveConfig, settings: Settings) -> Iterator[Finding]:
         yield error(
             "nohold_on_prolog_fail",
             "missing: Slurm holds a job whose node is found unfit, so the Prolog lets it start",
-            f"add it to SchedulerParameters: {_INSTALL}",
+            f"add it to SchedulerParameters: {INSTALL}",
         )
     delays = [item for item in parameters if item.startswith("requeue_delay=")]
     yield ok("requeue_delay", f"{delays[0] if delays else 'as Slurm has it'}; lifted by us")
@@ -97,7 +105,7 @@ def _judge_requeue(config: LiveConfig, has_policy: bool) -> Finding:
     return error(
         "JobRequeue",
         "0: no job can be failed over that was not submitted with --requeue",
-        "JobRequeue=1, or JobSubmitPlugins=lua with our job_submit.lua",
+        f"JobSubmitPlugins=lua with our job_submit.lua: {INSTALL}; or JobRequeue=1",
     )
 
 
@@ -109,7 +117,8 @@ def _judge_append(config: LiveConfig) -> Finding:
     return warning(
         "JobFileAppend",
         "0: each attempt overwrites the log of the one before",
-        "JobFileAppend=1, or CliFilterPlugins=lua with our cli_filter.lua",
+        f"{_ours(config, 'JobFileAppend')}, or our cli_filter.lua where slurm.conf says 0: "
+        f"{INSTALL}",
     )
 
 
@@ -122,7 +131,9 @@ def _judge_storage(config: LiveConfig) -> Finding:
     if "job_comment" in items(config, check):
         return ok(check, "job_comment: sacct shows each attempt in words")
     return warning(
-        check, "without job_comment: sacct does not show the attempts in words", f"{_INSTALL}"
+        check,
+        "without job_comment: sacct does not show the attempts in words",
+        f"add it to {check}: {INSTALL}",
     )
 
 
@@ -142,7 +153,9 @@ def judge_times(config: LiveConfig, settings: Settings) -> Iterator[Finding]:
         yield warning(
             "BatchStartTimeout",
             f"{start} s: a job whose Prolog waits for a sick GPU may be taken for lost",
-            f"BatchStartTimeout=60 (our Prolog ends within {HOOK_LIMIT} s)",
+            f"{_ours(config, 'BatchStartTimeout')} (our Prolog ends within {HOOK_LIMIT} s): "
+            "slurm-failover install --apply, or by hand where slurm.conf sets it, then scontrol "
+            "reconfigure",
         )
     else:
         yield ok("BatchStartTimeout", f"{start} s")
@@ -166,12 +179,12 @@ def judge_nodes(config: LiveConfig) -> Iterator[Finding]:
     limit = seconds(config, "HealthCheckTimeout") if "HealthCheckTimeout" in config else None
     if not interval:
         found = "0: Slurm never runs the health check, and a hung job is not found"
-        yield error("HealthCheckInterval", found, f"HealthCheckInterval=30: {_INSTALL}")
+        yield error("HealthCheckInterval", found, f"{_ours(config, *_CHECKING)}: {INSTALL}")
     elif limit is not None and limit <= HOOK_LIMIT:
         yield warning(
             "HealthCheckInterval",
             f"{interval} s, and HealthCheckTimeout is {limit} s (0: not below the interval)",
-            "HealthCheckInterval=60 and HealthCheckTimeout=55",
+            f"{_ours(config, *_CHECKING)} in slurm.conf, then scontrol reconfigure",
         )
     else:
         yield ok("HealthCheckInterval", f"{interval} s")

@@ -10,11 +10,11 @@ import subprocess
 from collections.abc import Iterator
 from pathlib import Path
 
+from slurm_failover.doctor.config import INSTALL
 from slurm_failover.doctor.finding import Finding, error, ok, warning
 from slurm_failover.doctor.host import Host
 from slurm_failover.wiring import HOOKS, SHARE, Hook, Role, hook_path
 
-_INSTALL = "slurm-failover install --apply, then scontrol reconfigure"
 _LOGROTATE = "/etc/logrotate.d/slurm-failover"
 _SECONDS = 10
 _NOBODY = 65534
@@ -37,8 +37,8 @@ def _check_hook(host: Host, hook: Hook) -> Finding:
     ours = hook_path(host.home, hook)
     calling = [path for path in programs if _calls(path, ours, host.home)]
     if not calling:
-        named = ", ".join(programs) or "nothing"
-        return error(check, f"{named} is named in slurm.conf, and not our hook", _INSTALL)
+        named = ", ".join(programs) or f"no {check}"
+        return error(check, f"slurm.conf names {named}, and our hook is not called", INSTALL)
     for path in (calling[0], ours):
         if not Path(path).exists():
             return error(

@@ -14,7 +14,7 @@ from slurm_failover.install.conf import (
     read_settings,
     replace_value,
 )
-from slurm_failover.wiring import HOME, HOOKS, ONCE, ONCE_26_05, chain_path, hook_path
+from slurm_failover.wiring import HOME, HOOKS, chain_path, hook_path, settings_of
 
 
 @dataclass(frozen=True, slots=True)
@@ -159,8 +159,13 @@ def _items(config: Config) -> list[tuple[str, str]]:
 
 
 def _once(config: Config, release: tuple[int, int]) -> Mapping[str, str]:
-    own_interval = config.value("HealthCheckInterval") not in ("", "0")
-    return ONCE if release < (26, 5) or own_interval else {**ONCE, **ONCE_26_05}
+    """The settings of ours for a release; beside an interval of the site's own no limit of ours,
+    which might not lie below it.
+    """
+    wanted = settings_of(release)
+    if config.value("HealthCheckInterval") not in ("", "0"):
+        wanted.pop("HealthCheckTimeout", None)
+    return wanted
 
 
 def _replace(config: Config, name: str, ours: str) -> tuple[str, str, str]:

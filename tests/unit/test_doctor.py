@@ -34,6 +34,7 @@ from slurm_failover.doctor.host import Host
 from slurm_failover.doctor.watcher import check_watcher
 from slurm_failover.errors import SlurmUnavailable
 from slurm_failover.health.gpu_state import Gpu, GpuState
+from slurm_failover.install.wire import Config, Site, wire
 from slurm_failover.model import JobFacts
 from slurm_failover.node import caught
 from slurm_failover.node.ask import Desk, Question
@@ -129,6 +130,47 @@ def test_a_setting_that_does_not_fit_is_named_with_its_remedy(
     assert finding.remedy
 
 
+def installed(release: tuple[int, int], text: str = "") -> list[str]:
+    """What install puts into a slurm.conf for a release of Slurm."""
+    wired = wire(
+        Config("/etc/slurm/slurm.conf", {"/etc/slurm/slurm.conf": text}), Site(HOME, release)
+    )
+    return wired.texts[wired.main].splitlines()
+
+
+@pytest.mark.parametrize("version", ["24.11.5", "26.05.5"])
+@pytest.mark.parametrize(
+    ("values", "text", "names"),
+    [
+        ({"HealthCheckInterval": "0 sec"}, "", ("HealthCheckInterval", "HealthCheckTimeout")),
+        ({"BatchStartTimeout": "10 sec"}, "", ("BatchStartTimeout",)),
+        ({"JobFileAppend": "0"}, "", ("JobFileAppend",)),
+        ({"JobRequeue": "0", "JobSubmitPlugins": "x"}, "", ("JobSubmitPlugins",)),
+        ({"SchedulerParameters": "defer"}, "", ()),
+        (
+            {"AccountingStoreFlags": "job_env"},
+            "AccountingStorageType=accounting_storage/slurmdbd\n",
+            (),
+        ),
+    ],
+)
+def test_the_remedy_for_what_install_sets_is_what_it_would_write_on_that_release(
+    version: str, values: dict[str, str], text: str, names: tuple[str, ...]
+) -> None:
+    [finding] = (
+        f for f in judged(changed(SLURM_VERSION=version, **values)) if f.level is not Level.OK
+    )
+    written = [line for line in installed(release_of(version), text) if line.startswith(names)]
+    assert "slurm-failover install --apply" in finding.remedy
+    assert finding.remedy.startswith(" and ".join(written) if names else "add it to ")
+
+
+@pytest.mark.parametrize("version", ["24.11.5", "26.05.5"])
+def test_what_install_writes_for_a_release_has_no_fault_there(version: str) -> None:
+    lines = dict(line.split("=", 1) for line in installed(release_of(version)) if line[0] != "#")
+    assert faults(judged(changed(SLURM_VERSION=version, **lines))) == {}
+
+
 @pytest.mark.parametrize(
     "values",
     [
@@ -204,7 +246,10 @@ def test_hooks_that_slurm_calls_and_can_run_are_fit(home: Path) -> None:
 
 def test_a_hook_that_slurm_conf_does_not_name_is_told(home: Path) -> None:
     assert hook_faults(on(home, Epilog="/a /b")) == {
-        "Epilog": "/a, /b is named in slurm.conf, and not our hook"
+        "Epilog": "slurm.conf names /a, /b, and our hook is not called"
+    }
+    assert hook_faults(on(home, Epilog="")) == {
+        "Epilog": "slurm.conf names no Epilog, and our hook is not called"
     }
 
 
