@@ -1,13 +1,15 @@
 """Tell a program of the site's what happened: one JSON object on its standard input.
 
 The program runs in a process of its own with a deadline, so that no hook ever waits for it, and
-without a shell. What it makes of it is the site's: examples/notify has a mail and a webhook.
+without a shell. What it makes of it is the site's: examples/notify has a mail and a webhook. One
+that others could change than root and the user who would run it is not run.
 """
 
 from __future__ import annotations
 
 import json
 import os
+import shutil
 import signal
 import subprocess
 import threading
@@ -17,6 +19,7 @@ from collections.abc import Callable, Mapping
 from slurm_failover.detach import start_detached
 from slurm_failover.happening import Happening
 from slurm_failover.settings.tables import Settings
+from slurm_failover.trust import Owners, Weakness, find_weakness
 
 Say = Callable[[str], None]
 
@@ -37,10 +40,28 @@ def notify(settings: Settings, what: Happening) -> None:
     start_detached("notify", {_EVENT: json.dumps(event)})
 
 
+def find_program(settings: Settings) -> str:
+    """The whole path of the site's program, "" where it is nowhere to be found."""
+    word = settings.notify.command[0]
+    return os.path.join("/", word) if "/" in word else shutil.which(word, path=_PATH) or ""  # noqa: PTH118
+
+
+def judge_program(path: str, user: int) -> Weakness | None:
+    """By what others than root and ``user``, who runs the program at a whole path, could change it;
+    None if by nothing. Raises OSError.
+    """
+    return find_weakness(path, Owners({0, user}))
+
+
 def run_program(environment: Mapping[str, str], settings: Settings, say: Say) -> None:
-    """Run the program for the event in our environment, and say if it fails or takes too long."""
+    """Run the program for the event in our environment, and say if it fails or takes too long, or
+    may not be run.
+    """
     event = environment[_EVENT]
     command = settings.notify.command
+    if refusal := _refuse(settings):
+        say(f"{command[0]} is not run, [notify] command names it: {refusal}")
+        return
     errors = _Tail()
     try:
         child = subprocess.Popen(
@@ -67,6 +88,15 @@ def run_program(environment: Mapping[str, str], settings: Settings, say: Say) ->
     if child.returncode != 0:
         words = errors.read() or "without a word"
         say(f"{command[0]} failed with status {child.returncode}: {words}")
+
+
+def _refuse(settings: Settings) -> str:
+    """Why the program is not to be run, and what to do; "" if it may be."""
+    try:
+        weak = judge_program(find_program(settings), os.geteuid())
+    except OSError as error:
+        return str(error.strerror)
+    return f"{weak.path}: {weak.found}; `{weak.remedy}`" if weak else ""
 
 
 class _Tail:

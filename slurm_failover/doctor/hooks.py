@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import glob
 import os
-import pwd
 import stat
 import subprocess
 from collections.abc import Iterator
@@ -12,7 +11,8 @@ from pathlib import Path
 
 from slurm_failover.doctor.config import INSTALL
 from slurm_failover.doctor.finding import Finding, error, ok, warning
-from slurm_failover.doctor.host import Host
+from slurm_failover.doctor.host import Host, holds_for, owners
+from slurm_failover.trust import find_weakness
 from slurm_failover.wiring import HOOKS, SHARE, Hook, Role, hook_path
 
 _LOGROTATE = "/etc/logrotate.d/slurm-failover"
@@ -44,10 +44,8 @@ def _check_hook(host: Host, hook: Hook) -> Finding:
             return error(
                 check, f"{path}: no such file: Slurm drains the node for it", "install the package"
             )
-        if culprit := find_writable(path):
-            return error(
-                check, f"{culprit} can be changed by others than root", f"chmod go-w {culprit}"
-            )
+        if weak := find_weakness(path, owners()):
+            return error(check, f"{weak.path} can be changed by others than root", weak.remedy)
         if not _may_run(host, hook, path):
             user = _runner(host, hook)
             return error(check, f"{path} can not be run by {user}", f"chmod a+rx {path}")
@@ -75,27 +73,6 @@ def _calls(path: str, ours: str, home: str) -> bool:
     )
 
 
-def find_writable(path: str, *trusted: int) -> str:
-    """The file or folder on the way to a path that users may change, others than root and those
-    ``trusted``; "" if there is none.
-    """
-    real = Path(os.path.realpath(path))
-    for step in (real, *real.parents):
-        found = step.stat()
-        sticky = stat.S_ISDIR(found.st_mode) and found.st_mode & stat.S_ISVTX
-        by_group = found.st_mode & stat.S_IWGRP and not _is_trusted_group(found.st_gid, trusted)
-        if (found.st_mode & stat.S_IWOTH or by_group) and not sticky:
-            return str(step)
-        if found.st_uid not in (0, os.geteuid(), *trusted):
-            return str(step)
-    return ""
-
-
-def _is_trusted_group(gid: int, trusted: tuple[int, ...]) -> bool:
-    """Whether a group is root's or a trusted user's own; who is in it is the admin's choice."""
-    return gid == 0 or gid in [pwd.getpwuid(uid).pw_gid for uid in trusted]
-
-
 def _runner(host: Host, hook: Hook) -> str:
     """In words, who runs a hook."""
     if hook.setting == "TaskProlog":
@@ -113,9 +90,7 @@ def _may_run(host: Host, hook: Hook, path: str) -> bool:
         return os.access(path, os.R_OK | os.X_OK)
     user = host.slurm_user if hook.setting != "TaskProlog" else None
     uid, gid = (user.pw_uid, user.pw_gid) if user else (_NOBODY, _NOBODY)
-    argv = ["/usr/bin/test", "-r", path, "-a", "-x", path]
-    done = subprocess.run(argv, user=uid, group=gid, extra_groups=[], timeout=_SECONDS, check=False)
-    return done.returncode == 0
+    return holds_for(uid, gid, "-r", path, "-a", "-x", path)
 
 
 def _check_interpreter(host: Host) -> Finding:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import pwd
 import socket
+import subprocess
 import sys
 from dataclasses import dataclass, field
 
@@ -14,7 +15,10 @@ from slurm_failover.doctor.config import LiveConfig, read_config, value
 from slurm_failover.errors import SlurmUnavailable
 from slurm_failover.settings.tables import Settings
 from slurm_failover.sources.bounded import run_bounded
+from slurm_failover.trust import Owners
 from slurm_failover.wiring import Role
+
+_SECONDS = 10
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,6 +46,26 @@ class Host:
             return pwd.getpwnam(name)
         except KeyError:
             return None
+
+
+def owners(*users: pwd.struct_passwd) -> Owners:
+    """Root, whoever looks, and these users with their groups, whose members an admin chose."""
+    return Owners(
+        {0, os.geteuid(), *(user.pw_uid for user in users)}, {0, *(user.pw_gid for user in users)}
+    )
+
+
+def holds_for(uid: int, gid: int, *condition: str) -> bool:
+    """What test(1) says of a condition for another user. Only root can try that."""
+    done = subprocess.run(
+        ["/usr/bin/test", *condition],
+        user=uid,
+        group=gid,
+        extra_groups=[],
+        timeout=_SECONDS,
+        check=False,
+    )
+    return done.returncode == 0
 
 
 class NoCommand(SlurmUnavailable):

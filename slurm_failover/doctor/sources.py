@@ -3,19 +3,21 @@
 from __future__ import annotations
 
 import os
+import pwd
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 from slurm_failover.catalogue import load_rules
 from slurm_failover.doctor.config import value
 from slurm_failover.doctor.finding import Finding, error, ok, warning
-from slurm_failover.doctor.hooks import find_writable
-from slurm_failover.doctor.host import Host
+from slurm_failover.doctor.host import Host, owners
 from slurm_failover.errors import RuleError, SourceUnreadable
+from slurm_failover.settings.tables import DEFAULT_PATH
 from slurm_failover.sources.journal import read_journal
 from slurm_failover.sources.nvml import read_state
 from slurm_failover.sources.slurmd import read_slots
+from slurm_failover.trust import find_weakness
 
 
 def check_sources(host: Host) -> Iterator[Finding]:
@@ -53,19 +55,19 @@ def _can_read(path: str) -> bool:
     return True
 
 
-def _check_log(check: str, path: str, key: str, *trusted: int) -> Finding:
+def _check_log(check: str, path: str, key: str, *trusted: pwd.struct_passwd) -> Finding:
     try:
         os.close(os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC))
-        culprit = find_writable(path, *trusted)
+        weak = find_weakness(os.path.abspath(path), owners(*trusted))  # noqa: PTH100 - keeps links
     except PermissionError:
         return warning(check, f"{path}: only root may read it", "run this as root to be sure")
     except OSError as problem:
         return error(check, f"{path}: {problem.strerror}", f"set {key}")
-    if culprit:
+    if weak:
         return error(
             check,
-            f"{culprit} can be changed by others than root: what it says is no evidence",
-            f"chmod go-w {culprit}, or set {key}",
+            f"{weak.path} can be changed by others than root: what it says is no evidence",
+            f"{weak.remedy}, or set {key}",
         )
     return ok(check, path)
 
@@ -87,7 +89,7 @@ def _check_slurmd_log(host: Host) -> Finding:
             f'[sources] slurmd_log = "{theirs}" in settings.toml',
         )
     # Slurm's log folder is SlurmUser's, who can have Slurm run anything as root anyway.
-    trusted = [host.slurm_user.pw_uid] if host.slurm_user else []
+    trusted = [host.slurm_user] if host.slurm_user else []
     return _check_log(check, ours, "[sources] slurmd_log", *trusted)
 
 
@@ -109,13 +111,27 @@ def judge_settings(problem: str) -> Finding:
 
 def check_rules(host: Host) -> Iterator[Finding]:
     """The settings file, and the rules with the site's own."""
-    yield judge_settings(host.problem)
+    found = judge_settings(host.problem)
+    yield found if host.problem else _in_others_hands("settings", [DEFAULT_PATH]) or found
+    folder = Path(host.settings.sources.rules)
     try:
-        rules = load_rules(Path(host.settings.sources.rules))
+        rules = load_rules(folder)
     except RuleError as problem:
         yield error("rules", str(problem), "mend the file; until then hooks give no verdict")
     else:
-        yield ok("rules", f"{len(rules.rules)} rules")
+        paths = [str(folder), *map(str, folder.glob("*.toml"))]
+        yield _in_others_hands("rules", paths) or ok("rules", f"{len(rules.rules)} rules")
+
+
+def _in_others_hands(check: str, paths: Sequence[str]) -> Finding | None:
+    """An error if others could change one of the files by which hooks act as root."""
+    wholes = map(os.path.abspath, paths)
+    weak = next(filter(None, (find_weakness(path, owners()) for path in wholes)), None)
+    if weak is None:
+        return None
+    return error(
+        check, f"{weak.path} can be changed by others than root, who acts on it", weak.remedy
+    )
 
 
 def check_gpus(host: Host) -> Iterator[Finding]:

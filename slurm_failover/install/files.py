@@ -4,13 +4,11 @@ from __future__ import annotations
 
 import os
 import stat
-from collections.abc import Collection
 from dataclasses import dataclass
 from pathlib import Path
 
 from slurm_failover.errors import InstallError
-
-_LINKS = 40
+from slurm_failover.trust import Owners, judge_step, steps
 
 
 @dataclass(frozen=True, slots=True)
@@ -21,14 +19,6 @@ class Change:
     before: str | None
     after: str | None
     mode: int = 0o644
-
-
-@dataclass(frozen=True, slots=True)
-class Owners:
-    """Who may own what we write to: these users, and for what a group may write, these groups."""
-
-    users: Collection[int]
-    groups: Collection[int] = (0,)
 
 
 def read_text(path: str) -> str | None:
@@ -43,45 +33,17 @@ def read_text(path: str) -> str | None:
 
 def resolve(path: str, owners: Owners) -> str:
     """Where a path leads. Raises InstallError if anyone but the owners could lead it elsewhere."""
-    left = [part for part in path.split("/") if part]
-    at, links = "/", 0
-    _refuse_foreign(at, owners)
-    while left:
-        part = left.pop(0)
-        if part == "..":
-            at = os.path.dirname(at)  # noqa: PTH120 - an absolute path without links
-            continue
-        step = f"{at.rstrip('/')}/{part}"
-        if not os.path.lexists(step):
-            return "/".join([step, *left])
-        _refuse_foreign(step, owners)
-        if not os.path.islink(step):  # noqa: PTH114
-            at = step
-            continue
-        links += 1
-        if links > _LINKS:
-            raise InstallError(f"{path}: too many links")
-        target = os.readlink(step)  # noqa: PTH115
-        at = "/" if target.startswith("/") else at
-        left = [word for word in target.split("/") if word not in ("", ".")] + left
+    at = "/"
+    try:
+        for at in steps(path):
+            if weak := judge_step(at, owners):
+                raise InstallError(
+                    f"{weak.path}: {weak.found}; `{weak.remedy}`, since root writes only where "
+                    "root and SlurmUser alone can lead it"
+                )
+    except OSError as error:
+        raise InstallError(f"{path}: {error.strerror}") from error
     return at
-
-
-def _refuse_foreign(path: str, owners: Owners) -> None:
-    found = os.lstat(path)
-    if found.st_uid not in owners.users:
-        raise InstallError(
-            f"{path}: belongs to user {found.st_uid}, and root writes only where root or SlurmUser "
-            f"alone can lead it; `chown root {path}`"
-        )
-    if stat.S_ISLNK(found.st_mode) or (
-        stat.S_ISDIR(found.st_mode) and found.st_mode & stat.S_ISVTX
-    ):
-        return
-    open_to_all = found.st_mode & stat.S_IWOTH
-    open_to_group = found.st_mode & stat.S_IWGRP and found.st_gid not in owners.groups
-    if open_to_all or open_to_group:
-        raise InstallError(f"{path}: others may write there; `chmod go-w {path}`")
 
 
 def prepare(change: Change, owners: Owners) -> str:

@@ -16,8 +16,9 @@ from ClusterShell.NodeSet import NodeSet, NodeSetParseError
 from slurm_failover.errors import InstallError
 from slurm_failover.install.block import take_block
 from slurm_failover.install.conf import read_settings
-from slurm_failover.install.files import Owners, read_text
+from slurm_failover.install.files import read_text
 from slurm_failover.install.wire import Config
+from slurm_failover.trust import Owners
 from slurm_failover.wiring import HOOKS, SHARE, Role, hook_path
 
 FETCHED = "/run/slurm/conf/slurm.conf"

@@ -95,7 +95,8 @@ class NotifySettings:
     command: tuple[str, ...] = setting(
         (),
         "Program and arguments, run without a shell by the user of whoever tells: root on nodes, "
-        "SlurmUser on the controller. It gets one JSON object on its standard input. Empty: none.",
+        "SlurmUser on the controller. It gets one JSON object on its standard input. One that "
+        "others could change than root and that user is not run. Empty: none.",
     )
     timeout: int = setting(
         30, "Seconds after which the program is killed.", at_least=1, at_most=3600

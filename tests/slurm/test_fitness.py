@@ -59,6 +59,12 @@ def lines(cluster: Cluster, host: str, user: str = "root") -> tuple[int, dict[st
             "unknown table [nonsense]",
         ),
         (
+            "chmod 666 /etc/slurm-failover/settings.toml",
+            "chmod 644 /etc/slurm-failover/settings.toml",
+            "settings",
+            "can be changed by others than root",
+        ),
+        (
             "mv /usr/lib/slurm-failover/slurm_failover.so /root/so.away; "
             f"echo '{OLD_PLUGIN}' | gcc -shared -o /usr/lib/slurm-failover/slurm_failover.so -xc -",
             "mv /root/so.away /usr/lib/slurm-failover/slurm_failover.so",

@@ -7,7 +7,7 @@ import re
 from typing import Any
 
 import pytest
-from cluster import CONTROLLER, HOSTS, NODES, Cluster, each
+from cluster import CONTROLLER, HOOK_LOG, HOSTS, NODES, Cluster, each
 from story import LOST, Story
 
 pytestmark = pytest.mark.slurm
@@ -103,3 +103,26 @@ def test_a_program_that_hangs_holds_nothing_up(story: Story) -> None:
     story.cluster.wait(
         lambda: story.cluster.run(node, ["pgrep", "-f", "[s]leep 300"]).rc == 1, 120, "its end"
     )
+
+
+def test_a_program_that_a_user_could_change_is_not_run_and_doctor_names_it(story: Story) -> None:
+    cluster, program = story.cluster, "/var/tmp/tell"
+    change = f"install -o alice /usr/bin/tee {program}; sed -i s#/usr/bin/tee#{program}# {SETTINGS}"
+    each(lambda host: cluster.check(host, change), HOSTS)
+    job = story.start()
+    [node] = story.nodes(job)
+    cluster.inject(node, LOST)
+    story.end(job)
+    story.wait_running(job, restarts=1, seconds=120)
+    for host in (node, CONTROLLER):
+        said = f"{program} is not run, [notify] command names it: {program}: belongs to user"
+        cluster.wait(lambda h=host, s=said: s in cluster.read(h, HOOK_LOG), 60, f"word on {host}")
+        done = cluster.run(host, ["slurm-failover", "doctor", "--json"])
+        found = {line["check"]: line for line in json.loads(done.stdout)}["notifications"]
+        assert (done.rc, found["level"]) == (2, "error")
+        assert found["remedy"] == f"chown root {program}, or set [notify] command"
+    assert cluster.read(CONTROLLER, EVENTS) == ""
+
+    each(lambda host: cluster.check(host, found["remedy"].partition(",")[0]), HOSTS)
+    story.end(job)
+    wait_event(story, "denied")

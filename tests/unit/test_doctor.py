@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import pwd
 import select
 import tempfile
 import threading
@@ -19,7 +20,7 @@ from click.testing import CliRunner, Result
 from slurm_failover import files
 from slurm_failover.cli import main
 from slurm_failover.commands import doctor as doctor_command
-from slurm_failover.doctor import cluster, hooks, sources
+from slurm_failover.doctor import cluster, hooks, notification, sources
 from slurm_failover.doctor import host as host_module
 from slurm_failover.doctor.config import (
     judge_jobs,
@@ -38,6 +39,7 @@ from slurm_failover.install.wire import Config, Site, wire
 from slurm_failover.model import JobFacts
 from slurm_failover.node import caught
 from slurm_failover.node.ask import Desk, Question
+from slurm_failover.settings.protection import NotifySettings
 from slurm_failover.settings.tables import (
     FailoverSettings,
     Settings,
@@ -333,6 +335,61 @@ def test_a_log_that_logrotate_passes_over_is_told(
     assert check().level is Level.OK
 
 
+# --- notifications -----------------------------------------------------------------------------
+
+
+def told(home: Path, *command: str) -> Finding:
+    """What doctor says of a notification program on a node."""
+    host = on(home, Settings(notify=NotifySettings(command)))
+    (finding,) = notification.check_notifications(host)
+    return finding
+
+
+def test_without_a_notification_program_there_is_nothing_to_say(home: Path) -> None:
+    assert list(notification.check_notifications(on(home))) == []
+
+
+@pytest.mark.parametrize("word", ["/bin/true", "true"])
+def test_a_notification_program_out_of_users_hands_is_fit(home: Path, word: str) -> None:
+    assert told(home, word, "arguments count for nothing").level is Level.OK
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="only root has files that are root's")
+def test_a_notification_program_that_is_missing_or_can_not_be_run_is_told(home: Path) -> None:
+    program = home / "tell"
+    missing = told(home, str(program))
+    assert (missing.level, missing.found) == (Level.WARNING, f"{program}: no such file")
+    assert told(home, "no-such-program").found == "no-such-program: no such file"
+    program.touch(mode=0o644)
+    assert told(home, str(program)).found == f"{program} can not be run by root"
+    program.chmod(0o755)
+    assert told(home, str(program)).level is Level.OK
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="only root can give files to others")
+def test_a_notification_program_must_be_root_s_or_the_user_s_who_runs_it(home: Path) -> None:
+    daemon = pwd.getpwuid(1)
+    program = home / "tell"
+    program.touch(mode=0o755)
+    os.chown(program, daemon.pw_uid, daemon.pw_gid)
+    found = told(home, str(program))
+    assert (found.level, found.found, found.remedy) == (
+        Level.ERROR,
+        f"{program} is not run: {program}: belongs to user {daemon.pw_uid}",
+        f"chown root {program}, or set [notify] command",
+    )
+    settings = Settings(notify=NotifySettings((str(program),)))
+    user = {"SlurmUser": (f"{daemon.pw_name}({daemon.pw_uid})",)}
+    for roles, level in (
+        ({Role.CONTROLLER}, Level.OK),
+        ({Role.CONTROLLER, Role.NODE}, Level.ERROR),
+    ):
+        (found,) = notification.check_notifications(
+            Host(settings, {**changed(), **user}, frozenset(roles))
+        )
+        assert found.level is level, found
+
+
 # --- sources -----------------------------------------------------------------------------------
 
 
@@ -455,6 +512,25 @@ def test_broken_settings_and_rules_are_errors(tmp_path: Path) -> None:
     settings = Settings(sources=SourceSettings(rules=str(tmp_path)))
     host = Host(settings, {}, frozenset({Role.LOGIN}), problem="settings.toml: line 3: …")
     assert faults(sources.check_rules(host)) == {"settings": Level.ERROR, "rules": Level.ERROR}
+
+
+def test_settings_and_rules_that_others_can_write_are_errors(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    file, rules = tmp_path / "settings.toml", tmp_path / "rules.d"
+    rules.mkdir()
+    for path in (file, rules / "site.toml"):
+        path.touch(mode=0o644)
+    monkeypatch.setattr(sources, "DEFAULT_PATH", str(file))
+    host = on(tmp_path, Settings(sources=SourceSettings(rules=str(rules))))
+    assert faults(sources.check_rules(host)) == {}
+    for path in (file, rules / "site.toml"):
+        path.chmod(0o666)
+    remedies = {f.check: f.remedy for f in sources.check_rules(host)}
+    assert remedies == {
+        "settings": f"chmod go-w {file}",
+        "rules": f"chmod go-w {rules}/site.toml",
+    }
 
 
 @pytest.mark.parametrize(
@@ -661,10 +737,23 @@ def test_a_look_that_takes_long_says_so(
 
 
 @pytest.mark.skipif(os.geteuid() != 0, reason="only root can give files to others")
-def test_a_folder_of_slurm_user_s_is_no_user_s(home: Path) -> None:
-    (home / "log").mkdir()
-    os.chown(home / "log", 1, 1)
-    (home / "log").chmod(0o775)
-    (home / "log/slurmd.log").touch()
-    assert hooks.find_writable(f"{home}/log/slurmd.log") == f"{home}/log"
-    assert hooks.find_writable(f"{home}/log/slurmd.log", 1) == ""
+def test_a_folder_of_slurm_user_s_is_no_user_s(tmp_path: Path) -> None:
+    daemon = pwd.getpwuid(1)
+    host = logs(tmp_path)
+    (tmp_path / "log").mkdir()
+    (tmp_path / "log").chmod(0o775)
+    os.chown(tmp_path / "log", daemon.pw_uid, daemon.pw_gid)
+    host = replace(
+        logs(tmp_path, slurmd_log=f"{tmp_path}/log/slurmd.log", kmsg=f"{tmp_path}/log/kmsg"),
+        config={
+            **host.config,
+            "SlurmdLogFile": (f"{tmp_path}/log/slurmd.log",),
+            "SlurmUser": (f"{daemon.pw_name}({daemon.pw_uid})",),
+        },
+    )
+    for name in ("kmsg", "slurmd.log"):
+        (tmp_path / "log" / name).touch()
+    found = {f.check: f for f in sources.check_sources(host)}
+    assert found["slurmd's log"].level is Level.OK
+    assert found["kernel log"].found.startswith(f"{tmp_path}/log can be changed by others")
+    assert found["kernel log"].remedy == f"chown root {tmp_path}/log, or set [sources] kmsg"

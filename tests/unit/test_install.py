@@ -20,10 +20,11 @@ from slurm_failover.commands import install as install_command
 from slurm_failover.commands import uninstall as uninstall_command
 from slurm_failover.errors import InstallError
 from slurm_failover.install import host, scripts
-from slurm_failover.install.files import Change, Owners, apply_change, prepare
+from slurm_failover.install.files import Change, apply_change, prepare
 from slurm_failover.install.host import find_covered, find_roles, load_config
 from slurm_failover.install.plan import plan_install, plan_uninstall
 from slurm_failover.install.wire import Config, Site, unwire, wire
+from slurm_failover.trust import Owners
 from slurm_failover.wiring import HOOKS, Role, hook_path
 
 HOME = "/opt/slurm-failover"

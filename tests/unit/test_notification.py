@@ -19,7 +19,7 @@ import pytest
 
 from slurm_failover import notify as notify_module
 from slurm_failover.happening import Happening, Kind
-from slurm_failover.notify import notify, run_program
+from slurm_failover.notify import judge_program, notify, run_program
 from slurm_failover.settings.protection import NotifySettings
 from slurm_failover.settings.tables import Settings
 
@@ -111,6 +111,78 @@ def test_a_program_that_fails_is_said(tmp_path: Path, body: str, words: str) -> 
 def test_a_program_that_is_not_there_is_said_with_its_setting() -> None:
     [said] = run("/nowhere/program")
     assert said.startswith("/nowhere/program can not be run, [notify] command names it")
+
+
+@pytest.mark.parametrize("culprit", ["inner/program", "inner", "links"])
+@pytest.mark.parametrize("mode", [0o757, 0o775])
+def test_a_program_that_others_could_change_is_not_run(
+    tmp_path: Path, culprit: str, mode: int
+) -> None:
+    for folder in ("inner", "links"):
+        (tmp_path / folder).mkdir(mode=0o755)
+    link = tmp_path / "links/tell"
+    link.symlink_to(script(tmp_path / "inner", f"touch {tmp_path}/ran"))
+    assert run(str(link)) == []
+    (tmp_path / "ran").unlink()
+
+    weak = tmp_path / culprit
+    weak.chmod(mode)
+    if os.geteuid() == 0:
+        os.chown(weak, 0, 54321)
+    [said] = run(str(link))
+    assert said == (
+        f"{link} is not run, [notify] command names it: {weak}: others may write there; "
+        f"`chmod go-w {weak}`"
+    )
+    assert not (tmp_path / "ran").exists()
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="only root can give files to others")
+@pytest.mark.parametrize("culprit", ["program", "folder", "link"])
+def test_a_program_of_another_user_s_is_not_run(tmp_path: Path, culprit: str) -> None:
+    (tmp_path / "folder").mkdir(mode=0o755)
+    program = script(tmp_path / "folder", f"touch {tmp_path}/ran")
+    link = tmp_path / "link"
+    link.symlink_to(program)
+    weak = {"program": program, "folder": f"{tmp_path}/folder", "link": str(link)}[culprit]
+    os.chown(weak, 54321, 0, follow_symlinks=False)
+    [said] = run(str(link))
+    option = "-h " * (culprit == "link")
+    assert f"{weak}: belongs to user 54321; `chown {option}root {weak}`" in said
+    assert not (tmp_path / "ran").exists()
+    subprocess.run(f"chown {option}root {weak}", shell=True, check=True)
+    assert run(str(link)) == [], "the remedy is one"
+    assert (tmp_path / "ran").exists()
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="only root can run as another user")
+def test_slurm_user_s_own_program_is_run_by_slurm_user_and_not_by_root(tmp_path: Path) -> None:
+    daemon = 1
+    program = script(tmp_path, "exit 0")
+    os.chown(program, daemon, daemon)
+    assert judge_program(program, daemon) is None
+    assert judge_program(program, 0) is not None
+
+
+def test_a_program_in_a_circle_of_links_is_not_run(tmp_path: Path) -> None:
+    (tmp_path / "a").symlink_to("b")
+    (tmp_path / "b").symlink_to("a")
+    assert run(f"{tmp_path}/a") == [
+        f"{tmp_path}/a is not run, [notify] command names it: too many links"
+    ]
+
+
+def test_a_program_by_its_bare_name_is_sought_where_it_is_run_from(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    program = script(tmp_path, f"touch {tmp_path}/ran")
+    monkeypatch.setattr(notify_module, "_PATH", f"/nowhere:{tmp_path}:/usr/bin:/bin")
+    assert run("program") == []
+    (tmp_path / "ran").unlink()
+    Path(program).chmod(0o777)
+    [said] = run("program")
+    assert said.startswith(f"program is not run, [notify] command names it: {program}: others")
+    assert not (tmp_path / "ran").exists()
 
 
 def test_a_program_that_says_more_than_there_is_memory_is_heard_to_its_end(
