@@ -65,7 +65,8 @@ def settings_of(release: tuple[int, int]) -> dict[str, str]:
     """Settings that a site without one of its own gets, on a release of Slurm such as (24, 11).
 
     One that it has stays, and doctor judges it. From 26.05 a health check has a limit of its own,
-    which must lie below the interval: else slurmctld logs an error and takes 0 (seen on 26.05.5).
+    which should lie below the interval: else every daemon logs an error as it starts, Slurm shows
+    0, and ends a check after 60 s, as 24.11 does (tried on 26.05.5).
     """
     return {**_ONCE, **(_ONCE_26_05 if release >= (26, 5) else {})}
 

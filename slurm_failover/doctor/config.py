@@ -176,14 +176,20 @@ def _judge_message_timeout(config: LiveConfig, settings: Settings) -> Finding:
 def judge_nodes(config: LiveConfig) -> Iterator[Finding]:
     """What decides how faults of nodes are found, and how nodes come back."""
     interval = seconds(config, "HealthCheckInterval") or 0
-    limit = seconds(config, "HealthCheckTimeout") if "HealthCheckTimeout" in config else None
+    limit = seconds(config, "HealthCheckTimeout")
     if not interval:
         found = "0: Slurm never runs the health check, and a hung job is not found"
         yield error("HealthCheckInterval", found, f"{_ours(config, *_CHECKING)}: {INSTALL}")
-    elif limit is not None and limit <= HOOK_LIMIT:
+    elif limit == 0:  # shown for one that is not below the interval; a check then has 60 s
+        found = (
+            f"{interval} s; HealthCheckTimeout is not below it: Slurm logs an error, and takes 60 s"
+        )
+        yield ok("HealthCheckInterval", found)
+    elif limit and limit <= HOOK_LIMIT:
         yield warning(
             "HealthCheckInterval",
-            f"{interval} s, and HealthCheckTimeout is {limit} s (0: not below the interval)",
+            f"{interval} s, and HealthCheckTimeout is {limit} s: Slurm ends a health check that "
+            "waits for a sick GPU",
             f"{_ours(config, *_CHECKING)} in slurm.conf, then scontrol reconfigure",
         )
     else:

@@ -116,7 +116,7 @@ def test_a_configuration_that_install_has_made_has_no_fault() -> None:
         ({"BatchStartTimeout": "10 sec"}, "BatchStartTimeout", Level.WARNING, "taken for lost"),
         ({"MessageTimeout": "20 sec"}, "MessageTimeout", Level.WARNING, "20 s"),
         ({"HealthCheckInterval": "0 sec"}, "HealthCheckInterval", Level.ERROR, "never runs"),
-        ({"HealthCheckTimeout": "0 sec"}, "HealthCheckInterval", Level.WARNING, "not below"),
+        ({"HealthCheckTimeout": "50 sec"}, "HealthCheckInterval", Level.WARNING, "is 50 s: Slurm"),
         ({"HealthCheckNodeState": "IDLE"}, "HealthCheckNodeState", Level.WARNING, "hung job"),
         ({"HealthCheckNodeState": "CYCLE,IDLE"}, "HealthCheckNodeState", Level.WARNING, "hung"),
         ({"ReturnToService": "2"}, "ReturnToService", Level.WARNING, "takes jobs again"),
@@ -182,6 +182,7 @@ def test_what_install_writes_for_a_release_has_no_fault_there(version: str) -> N
         {"HealthCheckNodeState": "ALLOC,MIXED,IDLE,CYCLE"},
         {"HealthCheckNodeState": "CYCLE"},
         {"HealthCheckInterval": "60 sec", "HealthCheckTimeout": "55 sec"},
+        {"HealthCheckInterval": "30 sec", "HealthCheckTimeout": "0 sec"},
         {"SchedulerParameters": "nohold_on_prolog_fail,requeue_delay=5"},
     ],
 )
