@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import sys
+from collections.abc import Iterator, Sequence
 from typing import Any
 
 import click
@@ -10,7 +12,7 @@ from slurm_failover.commands.banner import clock
 from slurm_failover.commands.complete import complete_nodes
 from slurm_failover.commands.jobid import jobs_argument
 from slurm_failover.commands.past import Past, look_back, span_options
-from slurm_failover.errors import RecordError
+from slurm_failover.errors import RecordError, SlurmError
 from slurm_failover.history import Entry, lost, on_nodes
 from slurm_failover.lifecycle import expand, merge_nodes
 from slurm_failover.render import print_json, print_table
@@ -59,10 +61,29 @@ def command(
     wanted = expand(nodelist)
     past = look_back(settings, span, jobs=jobs, user=user)
     entries = on_nodes(past.entries, wanted) if wanted else past.entries
+    nowhere = sorted(set(wanted) - past.nodes) if past.nodes else []
+    asks_for_none = len(past.strangers) == len(jobs) > 0 or len(nowhere) == len(wanted) > 0
     if as_json:
         print_json([_as_json(entry) for entry in entries])
-    else:
+    elif entries or not asks_for_none:
         print_table(COLUMNS, [row_of(entry) for entry in entries], _nothing(past))
+    if past.strangers or nowhere:
+        sys.stdout.flush()
+        raise SlurmError("; ".join(_unheard_of(past.strangers, nowhere)))
+
+
+def _unheard_of(jobs: Sequence[str], nodes: Sequence[str]) -> Iterator[str]:
+    """That nothing can have happened to these, since there are none, or none that may be seen."""
+    if jobs:
+        yield (
+            f"neither Slurm nor its accounting knows job {', '.join(jobs)}, as far as you may see; "
+            "see `squeue --me`, or `slurm-failover history` without a job"
+        )
+    if nodes:
+        yield (
+            f"Slurm does not know node {merge_nodes(*nodes)}, and nothing in that time names it; "
+            "see `sinfo -N`"
+        )
 
 
 def _nothing(past: Past) -> str:

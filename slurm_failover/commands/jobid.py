@@ -11,6 +11,7 @@ import click
 from click.shell_completion import CompletionItem
 
 from slurm_failover.errors import NoSuchJob
+from slurm_failover.history import Run
 from slurm_failover.model import JobFacts
 
 _JOB_ID = re.compile(r"([1-9]\d*(?:_\d+)?)(?:\+\d+)?", re.ASCII)
@@ -133,6 +134,13 @@ def is_named(job: JobFacts, name: str) -> bool:
         return True
     waiting = _read_tasks(job.tasks) if task and job.label == array else []
     return any(int(task) in some for some in waiting)
+
+
+def is_run_of(run: Run, name: str) -> bool:
+    """Whether a row of the accounting may be about the job of a name, as ``is_named`` has it. Of
+    tasks that never started there is one row for all.
+    """
+    return name in (str(run.job_id), run.label, array_of(run.label)) or array_of(name) == run.label
 
 
 def by_task(label: str) -> tuple[int, int]:

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import sys
 import threading
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import wraps
 from typing import Any
 
@@ -14,8 +14,9 @@ import click
 from rich.console import Console
 
 from slurm_failover.cli import say_to_terminal
+from slurm_failover.commands.jobid import is_named, is_run_of
 from slurm_failover.errors import NoSuchTime, SlurmUnavailable
-from slurm_failover.history import Entry, Run, tell
+from slurm_failover.history import Entry, Run, named_nodes, tell
 from slurm_failover.model import JobFacts, NodeFacts
 from slurm_failover.settings.tables import Settings
 from slurm_failover.slurm.accounting import Accounting, Span
@@ -27,10 +28,17 @@ QUIET = 2.0
 
 @dataclass(frozen=True, slots=True)
 class Past:
-    """What happened in a span, and the runs that it was read from."""
+    """What happened in a span, and the runs that it was read from.
+
+    ``strangers`` are those of the jobs asked for that neither slurmctld nor the accounting knows,
+    and ``nodes`` all that Slurm has or that the span names. Both are empty where slurmctld tells
+    nothing: then nobody can say.
+    """
 
     runs: list[Run]
     entries: list[Entry]
+    strangers: tuple[str, ...] = ()
+    nodes: frozenset[str] = field(default_factory=frozenset)
 
     @property
     def runs_seen(self) -> int:
@@ -71,8 +79,23 @@ def look_back(
         about_all = not (jobs or user)
         outages = accounting.outages(span) if about_all else []
         living, nodes = _ask_controller(settings)
+        lacking = _lacking(jobs, runs, living) if nodes else []
+        if lacking and (user or span != Span()):
+            lacking = _lacking(lacking, accounting.runs(Span(), lacking), living)
     entries = tell(runs, living, outages, nodes if about_all and not span.until else ())
-    return Past(runs, entries)
+    there = {node.name for node in nodes}
+    known = frozenset(there | named_nodes(runs, outages) if there else ())
+    return Past(runs, entries, tuple(lacking), known)
+
+
+def _lacking(jobs: Sequence[str], runs: list[Run], living: list[JobFacts]) -> list[str]:
+    """The jobs that are neither among the ``runs`` nor among the ``living``."""
+    return [
+        name
+        for name in jobs
+        if not any(is_run_of(run, name) for run in runs)
+        and not any(is_named(job, name) for job in living)
+    ]
 
 
 def _runs(accounting: Accounting, span: Span, jobs: tuple[str, ...], user: str) -> list[Run]:

@@ -6,7 +6,7 @@ What became of a job that still waits is known to slurmctld alone, and so is wha
 faults that drained nothing.
 """
 
-from slurm_failover.history.entries import KINDS, Entry, on_nodes, tell
+from slurm_failover.history.entries import KINDS, Entry, named_nodes, on_nodes, tell
 from slurm_failover.history.losses import STOCK_DELAY, kept_going, lost, saved
 from slurm_failover.history.runs import Outage, Run
 
@@ -18,6 +18,7 @@ __all__ = [
     "Run",
     "kept_going",
     "lost",
+    "named_nodes",
     "on_nodes",
     "saved",
     "tell",

@@ -101,6 +101,12 @@ def on_nodes(entries: Iterable[Entry], wanted: Iterable[str]) -> list[Entry]:
     return [entry for entry in entries if not chosen.isdisjoint(names_in(entry.nodes))]
 
 
+def named_nodes(runs: Iterable[Run], outages: Iterable[Outage]) -> set[str]:
+    """The nodes that runs and outages name."""
+    of_runs = {name for run in runs if run.nodes for name in names_in(run.nodes)}
+    return of_runs | {outage.node for outage in outages}
+
+
 def _of_job(runs: Iterable[Run], comments: Iterable[str]) -> list[Entry]:
     # A run that never started has the last word of a job that was cancelled while it was held.
     rows = sorted(runs, key=lambda run: run.start or inf)

@@ -8,7 +8,8 @@ from dataclasses import dataclass
 @dataclass(frozen=True, slots=True)
 class Run:
     """One run of a job. ``end`` is 0 while it runs, ``gpus`` are all that it held on all nodes, and
-    ``admin_comment`` is what AdminComment was at its end, or is now.
+    ``admin_comment`` is what AdminComment was at its end, or is now. ``job_id`` is its own, also of
+    an array's task or a component.
     """
 
     label: str
@@ -19,6 +20,7 @@ class Run:
     end: float = 0.0
     gpus: int = 0
     admin_comment: str = ""
+    job_id: int = 0
 
 
 @dataclass(frozen=True, slots=True)

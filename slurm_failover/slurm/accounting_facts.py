@@ -32,6 +32,7 @@ def read_run(raw: Any) -> Run | None:
         end=_time(clock.get("end")),
         gpus=_gpus(raw.get("tres")),
         admin_comment=read_text(words, "administrator") if isinstance(words, dict) else "",
+        job_id=job_id,
     )
 
 

@@ -118,8 +118,37 @@ def test_history_works_while_slurmctld_is_away(story: Story) -> None:
     try:
         argv = ["slurm-failover", "history", "--json", str(moved)]
         done = story.cluster.run(CONTROLLER, argv, "alice", timeout=120)
+        unknown = story.cluster.run(CONTROLLER, [*argv[:3], "424242"], "alice", timeout=120)
     finally:
         story.cluster.start_daemon(CONTROLLER, "slurmctld")
     assert done.rc == 0
     assert [entry["event"] for entry in json.loads(done.stdout)] == ["failover"]
     assert "without what only slurmctld knows" in done.stderr
+    assert (unknown.rc, json.loads(unknown.stdout)) == (0, [])
+
+
+def test_history_tells_what_nobody_knows_from_what_nothing_happened_to(story: Story) -> None:
+    array = story.cluster.sbatch("exit 0", "--hold", "--array=3-5", "--gres=gpu:1")
+    gone = story.cluster.sbatch("exit 0", "--hold")
+    story.cluster.check(CONTROLLER, ["scancel", str(gone)], "alice")
+    ended = story.cluster.sbatch("exit 0", "--array=0-1")
+    story.cluster.wait(
+        lambda: [r["State"] for r in story.cluster.sacct(ended, "State")] == ["COMPLETED"] * 2,
+        60,
+        "the end of two tasks in the accounting",
+    )
+    raw = story.cluster.sacct(f"{ended}_0", "JobIDRaw")[0]["JobIDRaw"]
+    quiet = (array, f"{array}_[3-5]", f"{array}_4", gone, ended, f"{ended}_[0-1]", raw)
+    for words in (*map(str, quiet), "--node=n1"):
+        assert events(story, words, "--until", "now") == []
+        assert events(story, words, "--since", "now") == []
+    for words, said in (
+        ("424242", "neither Slurm nor its accounting knows job 424242,"),
+        (f"{ended}_7", f"neither Slurm nor its accounting knows job {ended}_7,"),
+        ("--node=n[1,99]", "Slurm does not know node n99,"),
+        ("--user=nosuch", "nosuch"),
+    ):
+        done = story.cluster.run(CONTROLLER, ["slurm-failover", "history", words], "alice")
+        assert done.rc == 1
+        assert said in done.stderr
+    story.cluster.check(CONTROLLER, ["scancel", str(array)])

@@ -18,6 +18,7 @@ from slurm_failover.breaker import FaultNote, write_notes
 from slurm_failover.cli import main
 from slurm_failover.commands import past
 from slurm_failover.commands.history import row_of
+from slurm_failover.commands.jobid import is_run_of
 from slurm_failover.errors import NoSuchTime, SlurmError, SlurmUnavailable
 from slurm_failover.happening import Kind
 from slurm_failover.history import (
@@ -216,7 +217,7 @@ ROW = {
 
 
 def test_a_row_of_the_accounting_is_read() -> None:
-    assert read_run(ROW) == Run("11_3", "alice", "train", "n1", 1000.0, 1100.0, 4, "words")
+    assert read_run(ROW) == Run("11_3", "alice", "train", "n1", 1000.0, 1100.0, 4, "words", 12)
 
 
 def test_a_run_that_never_started_has_no_start_however_slurm_writes_that() -> None:
@@ -324,6 +325,7 @@ class Desk:
         self.asked: list[tuple[Span, tuple[str, ...], str]] = []
         self.runs_told = [*RUNS, replace(RUNS[0], label="8", user="bob", nodes="n2")]
         self.jobs_told = [JobFacts(8, "8", admin_comment=denied())]
+        self.nodes_told: list[NodeFacts] = []
         self.is_up = True
 
     def runs(self, span: Span, jobs: tuple[str, ...] = (), user: str = "") -> list[Run]:
@@ -339,7 +341,20 @@ class Desk:
         return self.jobs_told
 
     def nodes(self) -> list[NodeFacts]:
-        return []
+        return self.nodes_told
+
+    def know_all(self) -> None:
+        """Let slurmctld tell its nodes as well, and sacct only the runs that it is asked for."""
+        self.nodes_told = [NodeFacts(f"n{number}") for number in (1, 2, 3)]
+        told = self.runs_told
+        told[:] = [replace(run, job_id=int(run.label)) for run in told]
+
+        def runs(span: Span, jobs: tuple[str, ...] = (), user: str = "") -> list[Run]:
+            self.asked.append((span, tuple(jobs), user))
+            chosen = [run for run in told if not jobs or str(run.job_id) in jobs]
+            return [run for run in chosen if span.since != "now" and user in ("", run.user)]
+
+        self.runs = runs  # type: ignore[method-assign]
 
     def type(self, *words: str) -> Result:
         return CliRunner().invoke(main, words)
@@ -452,3 +467,75 @@ def test_without_slurmctld_the_accounting_alone_tells(desk: Desk) -> None:
     assert "failover" in done.output
     assert "denied" not in done.output
     assert "without what only slurmctld knows" in done.output
+
+
+def test_a_job_that_nobody_knows_is_told_apart_from_one_to_which_nothing_happened(
+    desk: Desk,
+) -> None:
+    desk.know_all()
+    done = desk.type("history", "424242")
+    assert (done.exit_code, done.stdout) == (1, "")
+    assert "neither Slurm nor its accounting knows job 424242, as far as you may see" in done.stderr
+    both = desk.type("history", "--json", "7", "424242")
+    assert (both.exit_code, {entry["job"] for entry in json.loads(both.stdout)}) == (1, {"7"})
+    assert "job 424242," in both.stderr
+    assert json.loads(desk.type("history", "--json", "424242").stdout) == []
+
+
+@pytest.mark.parametrize("words", [["--since", "now"], ["--user", "carol"]])
+def test_a_job_outside_the_span_or_of_another_user_is_known_all_the_same(
+    desk: Desk, words: list[str]
+) -> None:
+    desk.know_all()
+    done = desk.type("history", "7", "8", *words)
+    assert (done.exit_code, done.stderr) == (0, "")
+    assert done.stdout.startswith("Nothing happened: 0 runs of jobs in that time")
+    assert [jobs for _, jobs, _ in desk.asked] == [("7", "8"), ("7",)]
+    assert desk.type("history", "424242", *words).exit_code == 1
+
+
+def test_a_job_that_has_not_run_yet_is_known(desk: Desk) -> None:
+    desk.know_all()
+    desk.jobs_told = [JobFacts(9, "9"), JobFacts(20, "20", tasks="1,4-6")]
+    for words in (["9"], ["20"], ["20_5"], ["20_[4-6]"]):
+        done = desk.type("history", *words)
+        assert (done.exit_code, done.output[:16]) == (0, "Nothing happened")
+    assert desk.type("history", "20_3").exit_code == 1
+
+
+@pytest.mark.parametrize("name", ["12", "11", "11_3"])
+def test_a_row_of_a_task_is_known_by_each_name_of_its_job(name: str) -> None:
+    run = read_run(ROW)
+    assert run is not None
+    assert is_run_of(run, name)
+    assert not is_run_of(run, "11_4")
+    assert is_run_of(Run("11", job_id=11), "11_4")
+
+
+def test_a_node_that_nobody_knows_is_told_apart_from_one_to_which_nothing_happened(
+    desk: Desk,
+) -> None:
+    desk.know_all()
+    assert desk.type("history", "--node", "n3").exit_code == 0
+    done = desk.type("history", "--node", "nosuch")
+    assert (done.exit_code, done.stdout) == (1, "")
+    assert "Slurm does not know node nosuch, and nothing in that time names it" in done.stderr
+    both = desk.type("history", "--json", "--node", "n[1,8-9]")
+    assert (both.exit_code, "node n[8-9]," in both.stderr) == (1, True)
+    assert {entry["event"] for entry in json.loads(both.stdout)} == {"drain", "failover"}
+
+
+def test_a_node_that_is_gone_is_known_by_what_happened_there(desk: Desk) -> None:
+    desk.know_all()
+    desk.nodes_told = [NodeFacts("n9")]
+    for node in ("n1", "n4"):
+        assert desk.type("history", "--node", node).exit_code == 0
+
+
+def test_without_slurmctld_nobody_says_that_a_job_or_a_node_is_unknown(desk: Desk) -> None:
+    desk.know_all()
+    desk.is_up = False
+    for words in (["424242"], ["--node", "nosuch"]):
+        done = desk.type("history", *words)
+        assert done.exit_code == 0
+        assert "without what only slurmctld knows" in done.stderr
