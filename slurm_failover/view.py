@@ -10,12 +10,18 @@ from ClusterShell.NodeSet import NodeSet
 
 from slurm_failover.breaker import read_notes
 from slurm_failover.errors import RecordError
-from slurm_failover.evidence import REASON_PREFIX, read_evidence
+from slurm_failover.evidence import (
+    REASON_PREFIX,
+    SAME_ATTEMPT,
+    choose,
+    is_drained_by_us,
+    read_evidence,
+)
 from slurm_failover.foresight import foresee
 from slurm_failover.lifecycle import names_in
 from slurm_failover.model import JobFacts, Limits, NodeFacts
 from slurm_failover.optin import read_opt_in, read_refusal
-from slurm_failover.policy import retry_limit
+from slurm_failover.policy import Ending, describe_end, retry_limit
 from slurm_failover.record import Attempt, Record, State, Step, read_record, tidy
 from slurm_failover.refusal import refuse_wish
 from slurm_failover.suspicion import suspect
@@ -23,6 +29,10 @@ from slurm_failover.waiting import explain_expedited, explain_wait
 
 RUNNING = "running"
 """What has become of an attempt that has not ended."""
+_MOST_OF_TASKS = 64
+"""Characters (SLURM_BITSTR_LEN in squeue(1))."""
+_UNDECIDED = "undecided"
+_REQUEUED = "requeued"
 _HELD_STATES = (State.INTERNALERROR, State.MAXRETRIESEXCEEDED, State.IMAGEPULLBACKOFF)
 _FLAGS = ("COMPLETING", "CONFIGURING", "SPECIAL_EXIT", "REQUEUE_HOLD", "REQUEUED", "STOPPED")
 
@@ -34,7 +44,8 @@ class JobView:
     ``latest`` is the attempt that runs or ran last, where it is not in the history.
     ``can_be_released`` says that its owner can start it again: we hold it, and nothing is left to
     be done with it. ``not_before`` is when Slurm lets a requeued job that waits start at the
-    earliest, 0 where it does not say.
+    earliest, 0 where it does not say. ``waiting`` are the tasks of an array that wait, where it
+    stands for them.
     """
 
     job_id: int
@@ -54,6 +65,12 @@ class JobView:
     latest: Attempt | None = None
     can_be_released: bool = False
     not_before: float = 0.0
+    waiting: str = ""
+
+    @property
+    def job(self) -> str:
+        """The job as squeue names it, with the tasks for which it stands: ``12_[3-5]``."""
+        return f"{self.label}_[{self.waiting}]" if self.waiting else self.label
 
     def as_json(self) -> dict[str, Any]:
         """The view as a JSON object."""
@@ -162,6 +179,8 @@ def view_job(
         problem = problem or "suspected to hang: its GPUs are idle, and its log does not grow"
     shown = record or Record()
     state = _state_of(job, record)
+    if state is not None:
+        problem = problem or _explain_stay(job, nodes)
     slurm_state = _slurm_state(job)
     return JobView(
         job_id=job.job_id,
@@ -181,6 +200,7 @@ def view_job(
         latest=_latest_attempt(job, shown),
         can_be_released=state in _HELD_STATES and _waits_for_its_owner(job, shown),
         not_before=job.eligible if job.restarts and job.has("PENDING") else 0.0,
+        waiting="" if "_" in job.label else _cut(job.tasks),
     )
 
 
@@ -282,7 +302,44 @@ def _latest_attempt(job: JobFacts, record: Record) -> Attempt | None:
     if job.runs_since(attempt.start):
         return replace(attempt, outcome=RUNNING)
     may_go_on = job.has("PENDING", "RUNNING", "SUSPENDED")
-    return attempt if may_go_on else replace(attempt, end=attempt.end or job.end)
+    if may_go_on or abs(job.start - attempt.start) > SAME_ATTEMPT:
+        # Its end was no failure of its own, or is not decided on: Slurm has it wait, or run, again.
+        outcome = _UNDECIDED if record.step is Step.HELD else _REQUEUED
+        return replace(attempt, outcome=attempt.outcome or outcome)
+    failed = job.has("FAILED", "OUT_OF_MEMORY")
+    return replace(
+        attempt,
+        end=attempt.end or job.end,
+        outcome=attempt.outcome or _words(_slurm_state(job)).lower(),
+        because=attempt.because or (describe_end(job, Ending.FAILED) if failed else ""),
+    )
+
+
+def _explain_stay(job: JobFacts, nodes: Iterable[NodeFacts]) -> str:
+    """Why a job runs on though a node of its own is out of service by a verdict of ours; empty
+    where that is not so, or where it was hit as well. A node stops the jobs that hold what broke,
+    and none of which it can not tell.
+    """
+    drained = [node for node in nodes if is_drained_by_us(node)]
+    if not drained or not job.runs_since(job.start):
+        return ""
+    mine = set(_expand(job.nodes))
+    spared = [node for node in drained if node.name in mine]
+    if not spared or any(_was_hit(job, node) for node in spared):
+        return ""
+    what = tidy(spared[0].reason.removeprefix(REASON_PREFIX))
+    return (
+        f"runs on, since it is not known to hold what broke on {spared[0].name}, which is drained: "
+        f"{what}"
+    )
+
+
+def _was_hit(job: JobFacts, node: NodeFacts) -> bool:
+    """Whether a node has any word on this attempt, or notes a fault of its own for the job."""
+    ids = job.components or (job.job_id,)
+    told = read_evidence(node.name, node.extra)
+    noted = {one for note in read_notes(node.name, node.extra) for one, _ in note.attempts}
+    return not noted.isdisjoint(ids) or any(choose(told, one, job.start) for one in ids)
 
 
 def _slurm_state(job: JobFacts) -> str:
@@ -291,10 +348,21 @@ def _slurm_state(job: JobFacts) -> str:
 
 
 def _display(slurm_state: str, state: State | None) -> str:
-    words = slurm_state.replace("_", " ").capitalize()
+    words = _words(slurm_state).capitalize()
     waits = state is State.FAILOVERINPROGRESS and slurm_state == "PENDING"
     stays = state in _HELD_STATES and slurm_state in ("PENDING", "CANCELLED")
     return f"{words} - {state}" if waits or stays else words
+
+
+def _cut(tasks: str) -> str:
+    """The tasks of an array, cut off where squeue cuts them off."""
+    if len(tasks) <= _MOST_OF_TASKS:
+        return tasks
+    return f"{tasks[:_MOST_OF_TASKS].rpartition(',')[0]},..."
+
+
+def _words(slurm_state: str) -> str:
+    return slurm_state.replace("_", " ")
 
 
 def _attempt_as_json(attempt: Attempt) -> dict[str, Any]:

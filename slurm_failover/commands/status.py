@@ -118,7 +118,7 @@ def _missing(wanted: tuple[str, ...], found: list[JobFacts]) -> list[str]:
 
 def _row(view: JobView) -> tuple[str, ...]:
     return (
-        view.label,
+        view.job,
         view.user,
         view.name,
         view.display,

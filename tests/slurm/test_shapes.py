@@ -113,6 +113,37 @@ def test_a_job_flagged_by_the_option_alone_is_listed(story: Story) -> None:
     assert (view["state"], view["max_retries"]) == ("armed", 2)
 
 
+def test_an_arrays_waiting_tasks_are_listed_as_squeue_lists_them(story: Story) -> None:
+    array = story.submit("--array=3-6%2", "--hold")
+    named = story.cluster.check(CONTROLLER, ["squeue", "-h", "-o", "%i", "-j", str(array)]).strip()
+    assert named == f"{array}_[3-6%2]"
+    for words in ([], [str(array)]):
+        table = story.cluster.check(CONTROLLER, ["slurm-failover", "status", *words], "alice")
+        assert f"{array}_[3-6] " in table
+    story.cluster.check(CONTROLLER, ["scancel", str(array)], "alice")
+
+
+def test_how_a_run_ended_that_was_no_failure_is_told_in_slurms_words(story: Story) -> None:
+    done, cancelled, waited = (story.start("--gres=gpu:1") for _ in range(3))
+    story.end(done, 0)
+    story.cluster.check(CONTROLLER, ["scancel", str(cancelled)], "alice")
+    story.cluster.check(CONTROLLER, ["scontrol", "requeue", str(waited)], "alice")
+    story.cluster.wait(lambda: story.cluster.job_state(waited) == ["PENDING"], 30, "the requeue")
+
+    def row(job: int) -> list[str]:
+        table = story.cluster.check(CONTROLLER, ["slurm-failover", "status", str(job)], "alice")
+        return table.splitlines()[-1].split()[-2:]
+
+    story.wait_shown(done, "Completed")
+    story.wait_shown(cancelled, "Cancelled")
+    assert row(done) == ["completed", "-"]
+    assert row(cancelled) == ["cancelled", "-"]
+    assert row(waited) == ["requeued", "-"]
+    story.cluster.check(CONTROLLER, ["scancel", str(waited)], "alice")
+    story.wait_shown(waited, "Cancelled")
+    assert row(waited) == ["requeued", "-"]
+
+
 def test_a_job_that_must_not_be_requeued_is_told_so_and_listed(story: Story) -> None:
     job = story.start("--no-requeue")
     told = "the job was submitted with --no-requeue"

@@ -47,6 +47,9 @@ def test_a_job_that_holds_another_gpu_on_each_node_stays_for_its_neighbours(stor
     said = story.cluster.read("n3", "/var/log/slurm/slurm-failover.log")[len(before) :]
     assert "can not be told" not in said
     assert "RUNNING" in story.cluster.job_state(spread)
+    because = story.show(spread)["because"]
+    assert because.startswith("runs on, since it is not known to hold what broke on n3, which is ")
+    assert because.endswith(f"(job {alone})")
     story.end(spread, 0)
     story.wait_shown(spread, "Completed")
     assert story.show(spread)["retries"] == 0

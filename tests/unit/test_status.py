@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import json
+import re
 import time
 from collections.abc import Collection
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import pytest
 from click.testing import CliRunner, Result
@@ -17,8 +19,11 @@ from slurm_failover.breaker import FaultNote, write_notes
 from slurm_failover.cli import main
 from slurm_failover.commands import breaker, nodes, reconcile, status
 from slurm_failover.controller import work
-from slurm_failover.model import JobFacts, Limits
+from slurm_failover.evidence import write_evidence
+from slurm_failover.model import Evidence, JobCause, JobFacts, Limits
 from slurm_failover.slurm.client import NodeChange
+
+HARDWARE = JobCause.HARDWARE
 
 
 class Terminal:
@@ -132,7 +137,69 @@ def test_status_of_one_job_shows_the_attempt_that_runs_and_the_words_of_history(
     assert second.split()[2:] == ["-", "n2", "running", "-"]
     terminal.slurm.finish(label)
     ended = terminal.type("status", label).output.splitlines()[-1].split()
-    assert (ended[3:], ended[2] != "-") == (["n2", "-", "-"], True)
+    assert (ended[3:], ended[2] != "-") == (["n2", "completed", "-"], True)
+
+
+@pytest.mark.parametrize(
+    ("end", "words"),
+    [
+        ({"code": 3}, "failed the program ended with exit code 3"),
+        ({"signal": 9}, "failed the program was ended by signal 9"),
+        ({"state": "TIMEOUT"}, "timeout -"),
+        ({"state": "NODE_FAIL"}, "node fail -"),
+        ({"state": "CANCELLED"}, "cancelled -"),
+    ],
+)
+def test_how_an_attempt_ended_that_no_record_tells_of_is_told_in_slurms_words(
+    terminal: Terminal, end: dict[str, Any], words: str
+) -> None:
+    label = terminal.start("failover")
+    terminal.slurm.finish(label, **end)
+    row = " ".join(terminal.type("status", label).output.splitlines()[-1].split())
+    assert words in row
+
+
+def test_an_attempt_after_which_the_job_waits_again_was_requeued_or_is_not_decided_on(
+    terminal: Terminal,
+) -> None:
+    label = terminal.start("failover")
+    terminal.slurm.requeue(label)
+    assert " n1 requeued -" in re.sub(" +", " ", terminal.type("status", label).output)
+    other = terminal.start("failover")
+    job = terminal.slurm.peek(other)
+    terminal.slurm.finish(other, code=3)
+    terminal.house.end_hook(other, job.start, job.nodes[0])
+    assert " undecided -" in re.sub(" +", " ", terminal.type("status", other).output)
+
+
+def test_a_job_that_holds_another_gpu_of_a_drained_node_is_told_why_it_stays(
+    terminal: Terminal,
+) -> None:
+    label = terminal.start("failover")
+    terminal.slurm.drain("n1", "slurm-failover: Xid 79 on GPU 0000:3b:00: lost (job 4711)")
+    terminal.slurm.calls.clear()
+    told = json.loads(terminal.type("status", "--json", label).output)[0]["because"]
+    assert told == (
+        "runs on, since it is not known to hold what broke on n1, which is drained: "
+        "Xid 79 on GPU 0000:3b:00: lost (job 4711)"
+    )
+    assert terminal.slurm.calls == ["jobs", "nodes"]
+    start = terminal.slurm.peek(label).start
+    for extra in (
+        write_evidence("", "n1", [Evidence("n1", int(label), start, HARDWARE, "x", start)], start),
+        write_notes("", [FaultNote("n1", start, "xid-79", attempts=((int(label), start),))], start),
+    ):
+        terminal.slurm.update_node("n1", NodeChange(extra=extra))
+        assert json.loads(terminal.type("status", "--json", label).output)[0]["because"] is None
+
+
+@pytest.mark.parametrize(("node", "reason"), [("n1", "bad fan"), ("n2", "slurm-failover: Xid 79")])
+def test_of_another_drain_or_another_node_nothing_is_said(
+    terminal: Terminal, node: str, reason: str
+) -> None:
+    label = terminal.start("failover")
+    terminal.slurm.drain(node, reason)
+    assert json.loads(terminal.type("status", "--json", label).output)[0]["because"] is None
 
 
 def test_status_of_a_held_job_says_what_its_owner_can_do(terminal: Terminal) -> None:
@@ -257,6 +324,8 @@ def test_tasks_that_wait_are_known_by_the_one_record_of_all_of_them(
         done = terminal.type("status", "--json", *words)
         assert [job["label"] for job in json.loads(done.output)] == ["100"]
         assert done.exit_code == 0
+    rows = [line.split()[0] for line in terminal.type("status").output.splitlines()]
+    assert rows == ["JOBID", "100_[1,4-6]", "100_0"]
     gone = terminal.type("status", "100_[3-4]")
     assert gone.exit_code == 1
     assert "Slurm does not know job 100_3;" in gone.output

@@ -174,3 +174,24 @@ def test_a_node_is_back_once_it_serves_again_and_no_drain_of_it_waits(
     observed = write_notes("", [note, replace(note, time=2.0, observed=True)], 1.0)
     assert not view_node(NodeFacts("n1", frozenset(states), extra=observed)).is_back
     assert not view_node(NodeFacts("n1", frozenset(states))).is_back
+
+
+def test_an_arrays_waiting_tasks_are_named_as_squeue_does() -> None:
+    waiting = view_job(replace(JOB, label="12", tasks="3-5"), Limits())
+    assert (waiting.job, waiting.label) == ("12_[3-5]", "12")
+    assert view_job(replace(JOB, label="12_5", tasks="5"), Limits()).job == "12_5"
+    assert view_job(JOB, Limits()).job == "7"
+    many = view_job(replace(JOB, label="12", tasks=",".join(map(str, range(1, 99, 2)))), Limits())
+    assert many.job.endswith(",...]")
+    assert len(many.job) <= len("12_[]") + 64 + len("...")
+
+
+def test_the_end_of_a_job_that_was_cancelled_while_it_waited_is_not_its_attempts() -> None:
+    comment = write_record("", Record(attempt=Attempt(1, "n1", 5.0)))
+    gone = replace(
+        JOB, states=frozenset({"CANCELLED"}), admin_comment=comment, start=90.0, end=90.0
+    )
+    waited, ran = (view_job(job, Limits()).latest for job in (gone, replace(gone, start=5.0)))
+    assert waited is not None
+    assert ran is not None
+    assert [(a.outcome, a.end) for a in (waited, ran)] == [("requeued", 0.0), ("cancelled", 90.0)]
