@@ -114,6 +114,8 @@ def _overlay_files(overlay: Path | None) -> list[Path]:
 
 
 def _read(path: Path) -> str:
+    if path.exists() and not path.is_file():  # a pipe would be waited for without an end
+        raise RuleError(f"{path}: is no file; remove it, or name it otherwise")
     try:
         return path.read_text(encoding="utf-8")
     except (OSError, UnicodeDecodeError) as error:

@@ -9,13 +9,13 @@ import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
 from io import TextIOWrapper
-from pathlib import Path
 from typing import Any
 
 import click
 
 from slurm_failover import __version__
 from slurm_failover.errors import FailoverError, OutputLost, SettingsError
+from slurm_failover.files import is_missing, what_instead
 from slurm_failover.settings.tables import DEFAULT_PATH, Settings
 
 COMMANDS = {
@@ -62,7 +62,18 @@ class LazyGroup(click.Group):
             with written_out():
                 return super().invoke(ctx)
         except FailoverError as error:
-            raise click.ClickException(str(error)) from error
+            raise click.ClickException(make_visible(str(error))) from error
+
+
+def make_visible(text: str) -> str:
+    """A text fit for a terminal, which would obey control characters in it: a path, a key of a
+    settings file and Slurm's own words may hold any.
+    """
+    return "".join(c if c.isprintable() or c == "\n" else _as_number(c) for c in text)
+
+
+def _as_number(character: str) -> str:
+    return character.encode("unicode_escape").decode()
 
 
 @contextmanager
@@ -103,15 +114,28 @@ def main(ctx: click.Context, settings_path: str) -> None:
 
     ctx.color = False if os.environ.get("NO_COLOR") else None
     named = ctx.get_parameter_source("settings_path") is not click.core.ParameterSource.DEFAULT
-    if named and not Path(settings_path).exists():
+    if named and is_missing(settings_path):
         raise SettingsError(f"{settings_path}: no such file; leave --settings out for the defaults")
     try:
+        _refuse_endless(settings_path)
         ctx.obj = load_settings(settings_path)
     except SettingsError as error:
         if ctx.invoked_subcommand not in BEFORE_SETTINGS:
             raise
         ctx.obj = Settings()
         ctx.meta[_PROBLEM] = str(error)
+
+
+def _refuse_endless(path: str) -> None:
+    """Raises SettingsError where a pipe or a device stands in the place of the settings file, which
+    might be waited for without an end; /dev/null has one.
+    """
+    try:
+        what = what_instead(os.stat(path).st_mode)  # noqa: PTH116
+    except OSError:  # the reader's to tell
+        return
+    if what and os.path.realpath(path) != os.devnull:
+        raise SettingsError(f"{path} is {what}: save the settings in a file, and name that")
 
 
 def settings_problem(ctx: click.Context) -> str:
@@ -121,4 +145,4 @@ def settings_problem(ctx: click.Context) -> str:
 
 def say_to_terminal(message: str) -> None:
     """Tell the person at the terminal; standard output stays for results."""
-    sys.stderr.write(f"slurm-failover: {message}\n")
+    sys.stderr.write(f"slurm-failover: {make_visible(message)}\n")

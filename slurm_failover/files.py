@@ -61,6 +61,44 @@ def read_whole(path: str) -> str | None:
         return file.read()
 
 
+def read_named(path: str) -> bytes:
+    """The contents of a file that somebody has named. Raises OSError, also where it is none: a pipe
+    or a device could be waited for without an end.
+    """
+    handle = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_NOCTTY | os.O_CLOEXEC)
+    try:
+        what = what_instead(os.fstat(handle).st_mode)
+        if what:
+            raise OSError(errno.EINVAL, f"it is {what}, and no file", path)
+        with os.fdopen(handle, "rb", closefd=False) as file:
+            return file.read()
+    finally:
+        os.close(handle)
+
+
+def is_missing(path: str) -> bool:
+    """Whether there is no such file. One that must not be looked at may be there."""
+    try:
+        os.stat(path)  # noqa: PTH116
+    except (FileNotFoundError, NotADirectoryError):
+        return True
+    except OSError:
+        return False
+    return False
+
+
+def what_instead(mode: int) -> str:
+    """What there is in the place of a regular file, by its mode; empty for a regular file."""
+    kinds = {
+        stat.S_IFREG: "",
+        stat.S_IFDIR: "a folder",
+        stat.S_IFIFO: "a pipe",
+        stat.S_IFLNK: "a link",
+        stat.S_IFSOCK: "a socket",
+    }
+    return kinds.get(stat.S_IFMT(mode), "a device")
+
+
 def remove(path: str) -> None:
     """Remove a file; it may be gone already."""
     try:

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+import os
+import stat
 import sys
 import threading
 import time
@@ -18,6 +20,7 @@ from slurm_failover.anchors import read_anchors
 from slurm_failover.catalogue import load_rules
 from slurm_failover.classify import concerns, read_events, weigh
 from slurm_failover.classify.match import pci_id
+from slurm_failover.cli import make_visible
 from slurm_failover.errors import SourceUnreadable
 from slurm_failover.model import Event, JobCause, Judgement, Record
 from slurm_failover.parse import FORMATS, known_format, parse_kmsg, parse_numbered, sniff
@@ -26,6 +29,8 @@ from slurm_failover.sources import kmsg
 from slurm_failover.sources.logs import Log, open_log, rotations, suspicious_lines
 
 UNREADABLE = 3
+KMSG = os.makedev(1, 11)
+"""The device of /dev/kmsg (Documentation/admin-guide/devices.txt)."""
 
 
 def format_name(ctx: click.Context, param: click.Parameter, value: str) -> str:
@@ -147,7 +152,7 @@ class Reader:
         """The records of all logs that can speak of a fault, inside the wanted span."""
         for path in paths:
             try:
-                yield from self._device(path) if is_device(path) else self._file(open_log(path))
+                yield from self._device(path) if is_kmsg(path) else self._file(open_log(path))
             except SourceUnreadable as error:
                 self._failures.append(error)
 
@@ -193,9 +198,12 @@ class Reader:
         if self._timeless:
             click.echo(f"{self._timeless} lines without a time were left out", err=True)
         for name in self._misfits:
-            click.echo(f"{name}: no line is in the format {self._form}; name another", err=True)
+            click.echo(
+                f"{make_visible(name)}: no line is in the format {self._form}; name another",
+                err=True,
+            )
         for failure in self._failures:
-            click.echo(f"Error: {failure}", err=True)
+            click.echo(f"Error: {make_visible(str(failure))}", err=True)
         if self._failures:
             sys.exit(UNREADABLE)
 
@@ -235,9 +243,13 @@ def progress(log: Log) -> Iterator[None]:
             bar.update(max(0, log.size - bar.pos))
 
 
-def is_device(path: str) -> bool:
-    """Whether the path is a device, such as /dev/kmsg."""
-    return path != "-" and Path(path).is_char_device()
+def is_kmsg(path: str) -> bool:
+    """Whether the path is the kernel's log: no other device has records and an end."""
+    try:
+        found = os.stat(path)  # noqa: PTH116
+    except OSError:  # the reader's to tell
+        return False
+    return stat.S_ISCHR(found.st_mode) and found.st_rdev == KMSG
 
 
 def _overlay(settings: Settings | None) -> Path | None:
@@ -274,7 +286,8 @@ def _json_line(event: Event) -> str:
 
 def _line(event: Event) -> str:
     times = f" ({event.lines} lines)" if event.lines > 1 else ""
-    return f"{event.source}:{event.line}: {event.klass}: {event.because}{times} [{event.rule}]"
+    said = f"{event.line}: {event.klass}: {event.because}{times} [{event.rule}]"
+    return f"{make_visible(event.source)}:{said}"
 
 
 def _json_verdict(judgement: Judgement) -> str:

@@ -8,7 +8,7 @@ from collections.abc import Iterator
 
 import click
 
-from slurm_failover.cli import settings_problem
+from slurm_failover.cli import make_visible, settings_problem
 from slurm_failover.doctor.finding import Finding, Level, error, exit_status
 from slurm_failover.doctor.host import NoCommand, look_around
 from slurm_failover.doctor.rounds import examine
@@ -100,6 +100,6 @@ def _without_slurm(problem: FailoverError) -> Finding:
 
 def _print(finding: Finding) -> None:
     level = click.style(f"{finding.level:<8}", fg=_COLOURS[finding.level])
-    click.echo(f"{level}{finding.check}: {finding.found}")
+    click.echo(f"{level}{finding.check}: {make_visible(finding.found)}")
     if finding.remedy:
-        click.echo(f"        -> {finding.remedy}")
+        click.echo(f"        -> {make_visible(finding.remedy)}")

@@ -58,6 +58,10 @@ def command(
     health check and ours, one line in its Lua scripts. Run it on every node and login host, and on
     the controller last. To run it twice changes nothing more.
     """
+    if Path(plugin).is_dir():
+        raise click.BadParameter(
+            f"{plugin} is a folder: name the plugin in it", param_hint="--plugin"
+        )
     config = load_config(find_conf(slurm_conf))
     mine = frozenset(map(Role, roles)) or find_roles(config, host_name())
     release = read_release(settings.slurm.bin)

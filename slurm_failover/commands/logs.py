@@ -14,6 +14,7 @@ from typing import BinaryIO
 import click
 
 from slurm_failover import joblog
+from slurm_failover.cli import make_visible
 from slurm_failover.commands.jobid import JOB_ID, by_task, forgotten
 from slurm_failover.errors import NoSuchJob, RecordError, SourceUnreadable
 from slurm_failover.model import JobFacts, Limits
@@ -49,6 +50,10 @@ def command(settings: Settings, job: str, attempt: int | None, follow: bool) -> 
     if attempt is not None and attempt > record.attempt.number:
         count = record.attempt.number
         raise click.BadParameter(f"job {job} has had {count} attempt{'s' * (count > 1)}")
+    if not facts.stdout:
+        raise SourceUnreadable(
+            f"job {job} has no output of its own: one of srun or salloc writes to its terminal"
+        )
     path = Path(joblog.resolve(facts.stdout, facts.batch_host or "%N"))
     try:
         first = joblog.first_attempt(_read(path), record.attempt.number)
@@ -139,7 +144,7 @@ def _not_started(job: JobFacts) -> str:
 
 def _remark(sentence: str) -> None:
     sys.stdout.flush()
-    click.echo(f"slurm-failover: {sentence}", err=True)
+    click.echo(f"slurm-failover: {make_visible(sentence)}", err=True)
 
 
 def _read(path: Path, followed: _Followed | None = None) -> Iterator[bytes]:

@@ -28,6 +28,7 @@ import click
 from slurm_failover.catalogue import Catalogue, load_rules
 from slurm_failover.classify import read_events, weigh
 from slurm_failover.errors import SourceUnreadable
+from slurm_failover.files import read_named
 from slurm_failover.model import Event, Judgement, Record, Window
 from slurm_failover.parse import known_format, parse_lines
 
@@ -57,9 +58,9 @@ def command(folders: tuple[str, ...], update: bool) -> None:
         told = render(read_case(folder, catalogue))
         golden = folder / "verdict.json"
         if update:
-            golden.write_text(told, encoding="utf-8")
+            _write(golden, told)
             continue
-        known = golden.read_text(encoding="utf-8") if golden.exists() else ""
+        known = _read(golden).decode("utf-8", "replace") if golden.exists() else ""
         changed += known != told
         click.echo(f"{folder.name}: {'changed' if known != told else 'as before'}")
         click.echo("".join(_difference(known, told)), nl=False)
@@ -69,17 +70,19 @@ def command(folders: tuple[str, ...], update: bool) -> None:
 
 def read_case(folder: Path, catalogue: Catalogue) -> Case:
     """Read and judge a case. Raises SourceUnreadable, which names what is missing or wrong."""
+    path = folder / "case.toml"
+    raw = _read(path)
     try:
-        table = tomllib.loads((folder / "case.toml").read_text(encoding="utf-8"))
+        table = tomllib.loads(raw.decode())
         unknown = table.keys() - _KEYS
         if unknown:
-            raise SourceUnreadable(f"{folder}/case.toml: unknown key {sorted(unknown)[0]}")
+            raise SourceUnreadable(f"{path}: unknown key {sorted(unknown)[0]!r}")
         events = _events(folder, table, catalogue)
         return Case(table["title"], tuple(events), _judged(events, table))
     except KeyError as error:
-        raise SourceUnreadable(f"{folder}/case.toml: {error} is missing") from error
-    except (OSError, ValueError) as error:
-        raise SourceUnreadable(f"{folder} can not be replayed: {error}") from error
+        raise SourceUnreadable(f"{path}: {error} is missing") from error
+    except (ValueError, TypeError, AttributeError) as error:
+        raise SourceUnreadable(f"{path} is not as a case is written: {error}") from error
 
 
 def render(case: Case) -> str:
@@ -106,9 +109,30 @@ def _cases(folders: tuple[str, ...]) -> list[Path]:
     found: list[Path] = []
     for name in folders:
         folder = Path(name)
+        if not folder.is_dir():
+            what = "is no folder" if folder.exists() else "is not there"
+            raise SourceUnreadable(f"{name} {what}: name the folder of a case.toml, or one of such")
         inside = sorted(entry.parent for entry in folder.glob("*/case.toml"))
-        found += [folder] if (folder / "case.toml").exists() or not inside else inside
+        own = [folder] if (folder / "case.toml").exists() else []
+        if not own and not inside:
+            raise SourceUnreadable(f"{name}: no case.toml is in it, nor in a folder in it")
+        found += own or inside
     return found
+
+
+def _read(path: Path) -> bytes:
+    """A file of a case. Raises SourceUnreadable."""
+    try:
+        return read_named(str(path))
+    except OSError as error:
+        raise SourceUnreadable(f"{path} can not be read: {error.strerror}") from error
+
+
+def _write(path: Path, text: str) -> None:
+    try:
+        path.write_text(text, encoding="utf-8")
+    except OSError as error:
+        raise SourceUnreadable(f"{path} can not be written: {error.strerror}") from error
 
 
 def _events(folder: Path, table: dict[str, Any], catalogue: Catalogue) -> list[Event]:
@@ -118,7 +142,7 @@ def _events(folder: Path, table: dict[str, Any], catalogue: Catalogue) -> list[E
         if form is None:
             raise ValueError(f"{log['format']!r} is no known format")
         records += parse_lines(
-            (folder / log["file"]).read_bytes().split(b"\n"),
+            _read(folder / log["file"]).split(b"\n"),
             form,
             now=table.get("now", 1.8e9),
             boot_time=log.get("boot_time"),

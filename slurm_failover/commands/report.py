@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import errno
 import os
-import stat
 import tempfile
 import time
 from pathlib import Path
@@ -16,12 +15,12 @@ from slurm_failover.commands.banner import clock
 from slurm_failover.commands.history import COLUMNS, row_of
 from slurm_failover.commands.past import Past, look_back, span_options
 from slurm_failover.errors import FailoverError
+from slurm_failover.files import what_instead
 from slurm_failover.report.page import Matter, Scope
 from slurm_failover.settings.tables import Settings
 from slurm_failover.slurm.accounting import Span
 
 _THERE = "is there already; --force replaces it"
-_NO_FILE = "is no file but a link, a folder or a device, and stays as it is; name another FILE"
 STYLE = Path(report.__file__).with_name("style.css")
 
 
@@ -94,13 +93,16 @@ def _refuse(path: str, *, force: bool) -> None:
     target = Path(path)
     if not os.access(target.parent, os.W_OK | os.X_OK):
         error = errno.EACCES if target.parent.is_dir() else errno.ENOENT
-        raise NotWritten(f"{path}: {os.strerror(error)}")
+        words = f"{path}: {os.strerror(error)}"
+        raise NotWritten(f"{words}; name a FILE in a folder that is there and is yours to write to")
     try:
         mode = target.lstat().st_mode
     except OSError:
         return
-    if not stat.S_ISREG(mode):
-        raise NotWritten(f"{path} {_NO_FILE}")
+    if what := what_instead(mode):
+        inside = f", as {target / 'report.html'}" if target.is_dir() else ""
+        words = f"{path} is no file but {what}, and stays as it is"
+        raise NotWritten(f"{words}; name another FILE{inside}")
     if not force:
         raise NotWritten(f"{path} {_THERE}")
 

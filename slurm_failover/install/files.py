@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from slurm_failover.errors import InstallError
+from slurm_failover.files import read_named
 from slurm_failover.trust import Owners, judge_step, steps
 
 
@@ -24,7 +25,7 @@ class Change:
 def read_text(path: str) -> str | None:
     """A file's text with every byte kept, or None where there is no file. Raises InstallError."""
     try:
-        return Path(path).read_bytes().decode("utf-8", "surrogateescape")
+        return read_named(path).decode("utf-8", "surrogateescape")
     except FileNotFoundError:
         return None
     except OSError as error:

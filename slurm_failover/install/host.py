@@ -9,11 +9,11 @@ import re
 import socket
 import subprocess
 from collections.abc import Iterator
-from pathlib import Path
 
 from ClusterShell.NodeSet import NodeSet, NodeSetParseError
 
 from slurm_failover.errors import InstallError
+from slurm_failover.files import is_missing
 from slurm_failover.install.block import take_block
 from slurm_failover.install.conf import read_settings
 from slurm_failover.install.files import read_text
@@ -32,7 +32,7 @@ def find_conf(named: str | None = None) -> str:
     it. Raises InstallError.
     """
     for origin, path in (("--slurm-conf ", named), ("SLURM_CONF=", os.environ.get("SLURM_CONF"))):
-        if path and not Path(path).exists():
+        if path and is_missing(path):
             raise InstallError(
                 f"{origin}{path}: no such file; name the slurm.conf that Slurm reads on this host, "
                 f"such as {_CONF}"
@@ -40,7 +40,7 @@ def find_conf(named: str | None = None) -> str:
         if path:
             return os.path.abspath(path)  # noqa: PTH100 - keeps links
     for path in (_CONF, FETCHED):
-        if Path(path).exists():
+        if not is_missing(path):
             return path
     raise InstallError(f"{_CONF}: no such file; name yours with --slurm-conf FILE")
 

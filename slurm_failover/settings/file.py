@@ -62,7 +62,7 @@ def _known(tables: dict[str, Any], text: str, path: str) -> Iterable[Field[Any]]
     for name in tables:
         if name not in known:
             raise SettingsError(
-                f"{path}: line {_line(text, name, '')}: unknown table [{name}]; "
+                f"{path}: line {_line(text, name, '')}: unknown table [{_show_key(name)}]; "
                 f"known are {', '.join(known)}"
             )
     return known.values()
@@ -78,7 +78,8 @@ def _table(table: Field[Any], tables: dict[str, Any], text: str, path: str) -> A
     known = {f.name: f for f in fields(kind)}  # type: ignore[arg-type]
     values = {}
     for key, value in given.items():
-        where = f"{path}: line {_line(text, key, table.name)}: [{table.name}] {key}"
+        line = _line(text, key, table.name)
+        where = f"{path}: line {line}: [{table.name}] {_show_key(key)}"
         if key not in known:
             raise SettingsError(f"{where}: unknown key; known are {', '.join(known)}")
         values[key] = _check(known[key], value, where)
@@ -110,6 +111,11 @@ def _show(value: Any) -> str:
     except ValueError:  # Python writes no number of 5000 digits, and reads one in hexadecimal
         return "so large a number"
     return text if len(text) <= _LONGEST else f"{text[:_LONGEST]}..."
+
+
+def _show_key(key: str) -> str:
+    """A key as it stands, or quoted and escaped where a terminal would obey a character of it."""
+    return key if key.isprintable() and len(key) <= _LONGEST else _show(key)
 
 
 def _check_patterns(patterns: list[str], where: str) -> None:

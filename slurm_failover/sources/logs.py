@@ -7,10 +7,13 @@ the file holds.
 
 from __future__ import annotations
 
+import errno
 import gzip
 import os
 import re
+import select
 import shutil
+import stat
 import subprocess
 import sys
 import threading
@@ -23,6 +26,8 @@ from typing import IO
 from slurm_failover.errors import SourceUnreadable
 
 LONGEST_LINE = 1 << 16
+PATIENCE = 5.0
+"""Seconds after which a pipe into which no program writes is given up."""
 _HEAD = 1 << 16
 _CHUNK = 1 << 20
 _GZIP = b"\x1f\x8b"
@@ -53,9 +58,10 @@ def open_log(path: str) -> Log:
     """Open a log; ``-`` is standard input. Raises SourceUnreadable."""
     try:
         file = sys.stdin.buffer if path == "-" else _open(path)
-        plain = path != "-" and os.path.isfile(path)  # noqa: PTH113 - follows what was opened
-        head = os.pread(file.fileno(), _HEAD, 0) if plain else file.read(_HEAD) or b""
-        size = os.fstat(file.fileno()).st_size if plain else 0
+        found = None if path == "-" else os.fstat(file.fileno())
+        plain = found is not None and stat.S_ISREG(found.st_mode)
+        head = os.pread(file.fileno(), _HEAD, 0) if plain else _first(file, found) or b""
+        size = found.st_size if found is not None and plain else 0
         if head.startswith(_GZIP):
             return _unzipped(path, file, head, plain)
         return Log(path, file, head, size, file.read, whole=plain)
@@ -96,7 +102,33 @@ def suspicious_lines(log: Log, anchors: tuple[bytes, ...]) -> Numbered:
 
 
 def _open(path: str) -> IO[bytes]:
-    return open(path, "rb", buffering=0)  # noqa: PTH123 - the reader closes it
+    """The file, a pipe without waiting for who writes into it. Raises OSError, also for a device
+    that has no end.
+    """
+    handle = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_NOCTTY | os.O_CLOEXEC)
+    mode = os.fstat(handle).st_mode
+    is_device = stat.S_ISCHR(mode) or stat.S_ISBLK(mode)
+    if is_device and not (os.isatty(handle) or os.path.realpath(path) == os.devnull):
+        os.close(handle)
+        raise OSError(errno.EINVAL, "it is a device, and no log; of these only /dev/kmsg is", path)
+    if not stat.S_ISFIFO(mode):
+        os.set_blocking(handle, True)
+    return open(handle, "rb", buffering=0)  # noqa: PTH123 - the reader closes it
+
+
+def _first(file: IO[bytes], found: os.stat_result | None) -> bytes | None:
+    """The first bytes of what is no plain file. Raises OSError for a pipe that nobody writes to."""
+    if found is None or not stat.S_ISFIFO(found.st_mode):
+        return file.read(_HEAD)
+    poll = select.poll()
+    poll.register(file, select.POLLIN)
+    was_written_to = bool(poll.poll(PATIENCE * 1000))
+    head = file.read(_HEAD)
+    if head == b"" and not was_written_to:
+        file.close()
+        raise OSError(errno.EPIPE, f"it is a pipe, and nobody wrote to it for {PATIENCE:g} s")
+    os.set_blocking(file.fileno(), True)
+    return file.read(_HEAD) if head is None else head
 
 
 def _unzipped(path: str, file: IO[bytes], head: bytes, plain: bool) -> Log:

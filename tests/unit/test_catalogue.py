@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import subprocess
 import sys
 from pathlib import Path
@@ -156,3 +157,9 @@ def test_an_ordinary_boot_hardly_holds_an_anchor():
         b"ERST: Error Record Serialization Table (ERST) support is initialized.",
     ]
     assert [line for line in ordinary if any(a in line for a in read_anchors())] == []
+
+
+def test_a_pipe_among_the_rules_is_named_and_not_waited_for(tmp_path):
+    os.mkfifo(tmp_path / "site.toml")
+    with pytest.raises(RuleError, match=r"site\.toml: is no file; remove it"):
+        load_rules(tmp_path)

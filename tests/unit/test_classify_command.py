@@ -6,6 +6,7 @@ import gzip
 import json
 import os
 from pathlib import Path
+from threading import Thread
 
 import pytest
 from click.testing import CliRunner, Result
@@ -237,3 +238,51 @@ def test_a_log_that_says_nothing_of_a_fault_is_told_beside_the_output(tmp_path):
         assert (done.exit_code, done.stdout) == (0, "")
         assert done.stderr == "No line speaks of a fault.\n"
         assert classify("--json", log).output == ""
+
+
+def test_a_pipe_is_read_also_where_its_writer_comes_late(tmp_path):
+    path = tmp_path / "pipe"
+    os.mkfifo(path)
+    writer = Thread(target=path.write_text, args=[f"{LOST}\n"])
+    writer.start()
+    assert [event["code"] for event in objects(classify("--json", path))] == [79]
+    writer.join()
+
+
+def test_of_a_pipe_with_a_silent_writer_the_words_are_waited_for(tmp_path, monkeypatch):
+    monkeypatch.setattr(logs, "PATIENCE", 0.0)
+    path = tmp_path / "pipe"
+    os.mkfifo(path)
+    end = os.open(path, os.O_RDWR)
+
+    def write(*_: object) -> None:
+        os.write(end, f"{LOST}\n".encode())
+        os.close(end)
+
+    monkeypatch.setattr(os, "set_blocking", write)
+    assert [event["code"] for event in objects(classify("--json", path))] == [79]
+
+
+def test_a_pipe_that_nobody_writes_to_is_given_up(tmp_path, monkeypatch):
+    monkeypatch.setattr(logs, "PATIENCE", 0.01)
+    os.mkfifo(tmp_path / "pipe")
+    result = classify("--verdict", tmp_path / "pipe")
+    assert result.exit_code == 3
+    assert "pipe can not be read: it is a pipe, and nobody wrote to it for 0.01 s" in result.stderr
+    assert "verdict: unknown" in result.stdout
+
+
+def test_a_device_without_an_end_is_no_log():
+    result = classify("/dev/zero")
+    assert result.exit_code == 3
+    assert "/dev/zero can not be read: it is a device, and no log" in result.stderr
+    assert classify("/dev/null").exit_code == 0
+
+
+def test_the_name_of_a_log_can_not_steer_a_terminal(tmp_path):
+    path = tmp_path / "a\x1b[2J.log"
+    for text in (f"{LOST}\n", None):
+        path.unlink(missing_ok=True) if text is None else path.write_text(text)
+        result = classify(path)
+        assert "a\\x1b[2J.log" in result.output
+        assert "\x1b" not in result.output

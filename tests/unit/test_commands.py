@@ -55,6 +55,38 @@ def test_a_settings_file_that_was_named_must_be_there(tmp_path: Path) -> None:
     assert "none.toml: no such file; leave --settings out for the defaults" in done.output
 
 
+@pytest.mark.parametrize(
+    ("kind", "told"), [("pipe", "is a pipe: save the settings in a file"), ("link", "no such file")]
+)
+def test_a_settings_file_that_is_none_is_named_and_not_waited_for(
+    tmp_path: Path, kind: str, told: str
+) -> None:
+    path = tmp_path / "settings.toml"
+    if kind == "pipe":
+        os.mkfifo(path)
+    else:
+        path.symlink_to(tmp_path / "none")
+    done = run("--settings", str(path), "explain", "79")
+    assert done.exit_code == 1
+    assert f"{path}" in done.output
+    assert told in done.output
+
+
+def test_no_settings_at_all_are_named_by_the_empty_device() -> None:
+    assert run("--settings", "/dev/null", "explain", "79").exit_code == 0
+    assert "/dev/zero is a device: save" in run("--settings", "/dev/zero", "explain", "79").output
+
+
+def test_an_error_can_not_steer_a_terminal(tmp_path: Path) -> None:
+    path = tmp_path / "a\x1b[2J.toml"
+    path.write_text('[failover]\n"\\u001b]0;x\\u0007" = 1\n')
+    for words in (["explain", "79"], ["doctor"]):
+        done = run("--settings", str(path), *words)
+        assert done.exit_code in (1, 2)
+        assert "a\\x1b[2J.toml: line 1: [failover] '\\x1b]0;x\\x07': unknown key" in done.output
+        assert not {"\x1b", "\x07"}.intersection(done.output)
+
+
 @pytest.mark.skipif(os.geteuid() != 0, reason="only root can be the wrong user here")
 def test_root_does_not_make_what_slurm_user_could_not_open(tmp_path: Path) -> None:
     os.chown(tmp_path, 12345, 12345)

@@ -130,3 +130,26 @@ def test_a_lock_goes_with_its_holder(tmp_path: Path) -> None:
     assert ready.is_set()
     with files.locked(path, 0) as free:
         assert free
+
+
+def test_what_somebody_names_is_read_if_it_is_a_file_and_never_waited_for(tmp_path: Path) -> None:
+    (tmp_path / "file").write_bytes(b"\xff")
+    (tmp_path / "link").symlink_to("file")
+    os.mkfifo(tmp_path / "pipe")
+    assert files.read_named(str(tmp_path / "link")) == b"\xff"
+    for path, what in (
+        (tmp_path / "pipe", "a pipe"),
+        (tmp_path, "a folder"),
+        ("/dev/zero", "a dev"),
+    ):
+        with pytest.raises(OSError, match=f"it is {what}"):
+            files.read_named(str(path))
+    with pytest.raises(FileNotFoundError):
+        files.read_named(str(tmp_path / "none"))
+
+
+def test_what_may_not_be_looked_at_is_not_called_missing(tmp_path: Path) -> None:
+    (tmp_path / "loop").symlink_to("loop")
+    (tmp_path / "file").touch()
+    there = [files.is_missing(str(tmp_path / name)) for name in ("file", "loop", "none", "file/x")]
+    assert there == [False, False, True, True]

@@ -743,3 +743,32 @@ def test_uninstall_says_to_reconfigure_where_slurm_must_read_anew(etc: Path, cha
         path.write_bytes(before.get(path, b""))
     done = call(etc, "uninstall", "--apply")
     assert "Next, when every host is done: scontrol reconfigure" in done.output
+
+
+@pytest.mark.parametrize("command", ["install", "uninstall"])
+@pytest.mark.parametrize(
+    ("kind", "told"),
+    [
+        ("none", "no such file; name the slurm.conf that Slurm reads"),
+        ("folder", "can not be read: it is a folder, and no file"),
+        ("pipe", "can not be read: it is a pipe, and no file"),
+    ],
+)
+def test_a_slurm_conf_that_is_none_is_named_and_not_waited_for(
+    tmp_path: Path, command: str, kind: str, told: str
+) -> None:
+    path = tmp_path / kind
+    if kind == "pipe":
+        os.mkfifo(path)
+    elif kind == "folder":
+        path.mkdir()
+    done = CliRunner().invoke(main, [command, "--slurm-conf", str(path)])
+    assert done.exit_code == 1
+    assert f"{path}: {told}" in done.output
+
+
+def test_a_folder_is_no_plugin(etc: Path) -> None:
+    conf = ["--slurm-conf", str(etc / "slurm.conf")]
+    done = CliRunner().invoke(main, ["install", *conf, "--plugin", str(etc)])
+    assert done.exit_code == 2
+    assert f"--plugin: {etc} is a folder: name the plugin in it" in " ".join(done.output.split())

@@ -210,3 +210,26 @@ def test_who_follows_a_running_job_is_told_nothing(
     monkeypatch.setattr(logs, "_PAUSE", 0.0)
     done = show(monkeypatch, log, "-f", slurm=OneStory(log, *["RUNNING"] * 4, "COMPLETED"))
     assert done.stderr == ""
+
+
+def test_the_name_of_a_jobs_output_can_not_steer_a_terminal(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    log = tmp_path / "a\x1b[2J.out"
+    log.touch()
+    done = show(monkeypatch, log)
+    assert "nothing was written to" in done.stderr
+    assert "a\\x1b[2J.out" in done.stderr
+    assert "\x1b" not in done.output
+
+
+def test_a_job_without_an_output_of_its_own_is_told_apart_from_an_odd_file(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    class Terminal(OneJob):
+        def job(self, _: str) -> JobFacts:
+            return JobFacts(7, "7", states=frozenset({"RUNNING"}), batch=False)
+
+    done = show(monkeypatch, tmp_path, slurm=Terminal(tmp_path))
+    assert isinstance(done.exception, SourceUnreadable)
+    assert "job 7 has no output of its own: one of srun or salloc" in str(done.exception)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import shutil
 from pathlib import Path
 
@@ -10,6 +11,7 @@ import pytest
 from click.testing import CliRunner
 
 from slurm_failover.catalogue import Catalogue, load_rules
+from slurm_failover.cli import main
 from slurm_failover.commands.replay import command, read_case, render
 from slurm_failover.errors import SourceUnreadable
 
@@ -103,3 +105,54 @@ def test_a_case_with_an_unknown_key_says_so(tmp_path, catalogue):
     (folder / "case.toml").write_text("colour = 1\n" + text, "utf-8")
     with pytest.raises(SourceUnreadable, match="colour"):
         read_case(folder, catalogue)
+
+
+def a_case(folder: Path, text: str) -> Path:
+    folder.mkdir()
+    (folder / "case.toml").write_text(text)
+    return folder
+
+
+@pytest.mark.parametrize(
+    ("make", "words"),
+    [
+        (lambda folder: folder / "none", "none is not there: name the folder of a case.toml"),
+        (lambda folder: shutil.copy(__file__, folder), "is no folder: name the folder of a"),
+        (lambda folder: folder, "no case.toml is in it, nor in a folder in it"),
+        (lambda folder: a_case(folder / "x", "title"), "x/case.toml is not as a case is written"),
+        (lambda folder: a_case(folder / "x", "title = 'x'\nlog = 3"), "is not as a case is"),
+        (lambda folder: a_case(folder / "x", '"a\\u001b" = 3'), "case.toml: unknown key 'a\\x1b'"),
+        (
+            lambda folder: a_case(folder / "x", "title='x'\n[[log]]\nfile='a'\nformat='dmesg'"),
+            "x/a can not be read: No such file or directory",
+        ),
+    ],
+)
+def test_a_folder_that_holds_no_case_is_named_with_what_to_name(tmp_path, make, words):
+    result = CliRunner().invoke(main, ["replay", str(make(tmp_path))])
+    assert result.exit_code == 1
+    assert result.output.startswith("Error: ")
+    assert words in result.output
+    assert "Errno" not in result.output
+    assert "\x1b" not in result.output
+
+
+@pytest.mark.parametrize("name", ["case.toml", "kernel.log", "verdict.json"])
+def test_a_pipe_in_a_case_is_not_waited_for(tmp_path, name):
+    folder = tmp_path / "case"
+    shutil.copytree(story("21"), folder)
+    (folder / name).unlink()
+    os.mkfifo(folder / name)
+    result = CliRunner().invoke(main, ["replay", str(folder)])
+    assert result.exit_code == 1
+    assert f"{folder}/{name} can not be read: it is a pipe, and no file" in result.output
+
+
+def test_a_verdict_that_can_not_be_written_is_named(tmp_path):
+    folder = tmp_path / "case"
+    shutil.copytree(story("21"), folder)
+    (folder / "verdict.json").unlink()
+    (folder / "verdict.json").mkdir()
+    result = CliRunner().invoke(main, ["replay", "--update", str(folder)])
+    assert result.exit_code == 1
+    assert f"{folder}/verdict.json can not be written: Is a directory" in result.output

@@ -267,9 +267,13 @@ def test_what_is_no_file_is_neither_followed_nor_replaced(tmp_path: Path, *, for
     (tmp_path / "folder").mkdir()
     os.mkfifo(tmp_path / "pipe")
     before = {path.name: path.lstat().st_ino for path in tmp_path.iterdir()}
-    for name in before.keys() - {"other"}:
-        with pytest.raises(NotWritten, match=f"{name} is no file but .*; name another FILE"):
+    kinds = {"link": "a link", "dangling": "a link", "folder": "a folder", "pipe": "a pipe"}
+    for name, kind in kinds.items():
+        told = f"{name} is no file but {kind}, and stays as it is; name another FILE"
+        with pytest.raises(NotWritten, match=told):
             write_page(str(tmp_path / name), "page", force=force)
+    with pytest.raises(NotWritten, match=r"name another FILE, as .*/folder/report\.html$"):
+        write_page(str(tmp_path / "folder"), "page", force=force)
     assert {path.name: path.lstat().st_ino for path in tmp_path.iterdir()} == before
     assert other.read_text() == "precious"
 
@@ -281,7 +285,7 @@ def test_a_folder_that_can_not_be_written_to_is_told_before_slurm_is_asked(
     monkeypatch.setattr(past, "Accounting", lambda _: slurm)
     done = CliRunner().invoke(main, ["report", "--html", str(tmp_path / "none" / "x.html")])
     assert (done.exit_code, slurm.asked) == (1, [])
-    assert "No such file or directory" in done.output
+    assert "No such file or directory; name a FILE in a folder that is there" in done.output
 
 
 def test_a_page_that_can_not_be_written_leaves_nothing(

@@ -102,3 +102,9 @@ def test_a_huge_file_is_no_settings_file(tmp_path: Path) -> None:
 def test_a_file_that_can_not_be_read_is_an_error_and_not_the_defaults(tmp_path: Path) -> None:
     with pytest.raises(SettingsError, match="can not be read"):
         load_settings(str(tmp_path))
+
+
+def test_a_key_can_not_steer_a_terminal_nor_fill_it() -> None:
+    assert "[failover] 'a\\x1b[2J': unknown key" in refusal('[failover]\n"a\\u001b[2J" = 1\n')
+    assert "unknown table ['a\\x07']" in refusal('["a\\u0007"]\n')
+    assert len(refusal(f"[failover]\n{'x' * 100000} = 1\n")) < 1000
