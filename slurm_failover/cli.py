@@ -8,6 +8,7 @@ import os
 import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
+from difflib import get_close_matches
 from io import TextIOWrapper
 from typing import Any
 
@@ -42,7 +43,24 @@ BEFORE_SETTINGS = ("completion", "doctor", "install", "uninstall")
 _PROBLEM = "slurm_failover.settings_problem"
 
 
-class LazyGroup(click.Group):
+class SuggestingGroup(click.Group):
+    """A group that names the nearest commands where one is unknown. Click does so from 8.4 on, and
+    not for commands that are imported when they are needed.
+    """
+
+    def resolve_command(
+        self, ctx: click.Context, args: list[str]
+    ) -> tuple[str | None, click.Command | None, list[str]]:
+        """The command that the first word names, and the words behind it."""
+        known = self.list_commands(ctx)
+        near = [] if args[0] in known else get_close_matches(args[0], known)
+        if near and not ctx.resilient_parsing:
+            words = " or ".join(repr(name) for name in near)
+            ctx.fail(f"No such command {args[0]!r}. Did you mean {words}?")
+        return super().resolve_command(ctx, args)
+
+
+class LazyGroup(SuggestingGroup):
     """A group whose commands are modules with a ``command``, imported when they are needed."""
 
     def list_commands(self, ctx: click.Context) -> list[str]:

@@ -14,7 +14,7 @@ import click
 
 from slurm_failover.breaker import Breaker, Word, read_word, write_word
 from slurm_failover.breaker.word import CLOSED, OPEN
-from slurm_failover.cli import say_to_terminal
+from slurm_failover.cli import SuggestingGroup, say_to_terminal
 from slurm_failover.commands.banner import clock, end_with, show_banner
 from slurm_failover.errors import SlurmError, SlurmUnavailable, WrongUser
 from slurm_failover.render import print_json, print_table
@@ -25,7 +25,7 @@ from slurm_failover.slurm.connect import connect
 COLUMNS = ("NODE", "SINCE", "JOBS", "DRAIN", "FAULT")
 
 
-@click.group("breaker")
+@click.group("breaker", cls=SuggestingGroup)
 def command() -> None:
     """Show, open or close the circuit breaker.
 

@@ -87,6 +87,22 @@ def test_an_error_can_not_steer_a_terminal(tmp_path: Path) -> None:
         assert not {"\x1b", "\x07"}.intersection(done.output)
 
 
+@pytest.mark.parametrize(
+    ("words", "told"),
+    [
+        (["stauts"], "No such command 'stauts'. Did you mean 'status'?"),
+        (["rep"], "No such command 'rep'. Did you mean 'report' or 'replay'?"),
+        (["breaker", "stats"], "No such command 'stats'. Did you mean 'status'?"),
+        (["breaker", "xyz"], "No such command 'xyz'."),
+        (["nodes", "--jsn"], "Did you mean"),
+    ],
+)
+def test_a_word_that_is_unknown_is_told_the_nearest(words: list[str], told: str) -> None:
+    done = run(*words)
+    assert done.exit_code == 2
+    assert told in done.output
+
+
 @pytest.mark.skipif(os.geteuid() != 0, reason="only root can be the wrong user here")
 def test_root_does_not_make_what_slurm_user_could_not_open(tmp_path: Path) -> None:
     os.chown(tmp_path, 12345, 12345)
