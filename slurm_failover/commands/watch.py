@@ -17,7 +17,7 @@ from rich.console import Console
 from rich.live import Live
 from rich.text import Text
 
-from slurm_failover.cli import say_to_terminal
+from slurm_failover.cli import make_visible, say_to_terminal
 from slurm_failover.commands.banner import clock
 from slurm_failover.errors import FailoverError
 from slurm_failover.settings.tables import Settings
@@ -143,6 +143,6 @@ def _draw_once(draw: Callable[[], None], tell: Callable[[str], None]) -> None:
     try:
         draw()
     except FailoverError as error:
-        tell(str(error))
+        tell(make_visible(str(error)))
     except click.exceptions.Exit:
         return

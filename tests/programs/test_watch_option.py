@@ -19,6 +19,7 @@ import pytest
 from click.testing import CliRunner
 
 from slurm_failover.cli import main
+from slurm_failover.commands import watch
 from slurm_failover.commands.watch import repeat
 from slurm_failover.errors import SlurmUnavailable
 
@@ -196,6 +197,10 @@ def test_slurm_may_be_away_for_a_round(
     told = capsys.readouterr()
     assert (told.out, told.err) == ("{}\n", "slurm-failover: no answer\n")
     assert rounds.drawn == 3
+
+
+def test_an_error_of_a_round_can_not_steer_the_screen() -> None:
+    assert "no\\x1b[2J answer" in watch._capture(Rounds(SlurmUnavailable("no\x1b[2J answer")).draw)
 
 
 def test_without_the_option_it_is_drawn_once_and_its_errors_are_its_own() -> None:
