@@ -117,7 +117,7 @@ def command(
     """
     overlay = _overlay(settings)
     reader = Reader(form, since, until, boot_time, read_anchors(overlay, programs=True))
-    paths = _all_paths(files) if rotated else list(files)
+    paths = reader.with_rotated(files) if rotated else list(files)
     found = read_events(reader.records(paths), load_rules(overlay))
     ours = frozenset(gpus) or None
     shown = [event for event in found if concerns(event, ours)]
@@ -147,6 +147,18 @@ class Reader:
         self._timeless = 0
         self._misfits: list[str] = []
         self._failures: list[SourceUnreadable] = []
+
+    def with_rotated(self, files: tuple[str, ...]) -> list[str]:
+        """The logs with their rotated predecessors; without those whose folder can not be read."""
+        found: list[str] = []
+        for path in files:
+            try:
+                beside = [] if path == "-" else [str(entry) for entry in rotations(Path(path))]
+            except SourceUnreadable as error:
+                self._failures.append(error)
+            else:
+                found += beside or [path]
+        return found
 
     def records(self, paths: list[str]) -> Iterator[Record]:
         """The records of all logs that can speak of a fault, inside the wanted span."""
@@ -254,14 +266,6 @@ def is_kmsg(path: str) -> bool:
 
 def _overlay(settings: Settings | None) -> Path | None:
     return Path(settings.sources.rules) if settings is not None else None
-
-
-def _all_paths(files: tuple[str, ...]) -> list[str]:
-    found: list[str] = []
-    for path in files:
-        beside = [] if path == "-" else [str(entry) for entry in rotations(Path(path))]
-        found += beside or [path]
-    return found
 
 
 def _json_line(event: Event) -> str:

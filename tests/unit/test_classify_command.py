@@ -99,6 +99,13 @@ def test_rotated_logs_are_read_oldest_first(log, tmp_path):
     assert objects(classify("--json", "--rotated", log))[0]["file"].endswith("kern.log.2.gz")
 
 
+def test_rotated_logs_in_a_folder_that_is_not_there_are_unknown_too(log, tmp_path):
+    result = classify("--json", "--rotated", tmp_path / "none" / "x", log)
+    assert result.exit_code == 3
+    assert "x can not be read: No such file or directory" in result.stderr
+    assert [event["code"] for event in objects(result)] == [43, 79]
+
+
 @pytest.mark.parametrize("flag", [[], ["--verdict"], ["--json", "--verdict"]])
 def test_a_file_that_can_not_be_read_is_unknown_and_has_its_own_status(flag, tmp_path):
     result = classify(*flag, tmp_path / "none.log")
