@@ -199,7 +199,7 @@ def view_job(
         history=shown.history,
         latest=_latest_attempt(job, shown),
         can_be_released=state in _HELD_STATES and _waits_for_its_owner(job, shown),
-        not_before=job.eligible if job.restarts and job.has("PENDING") else 0.0,
+        not_before=job.eligible if _is_delayed(job, state) else 0.0,
         waiting="" if "_" in job.label else _cut(job.tasks),
     )
 
@@ -292,6 +292,12 @@ def _waits_for_its_owner(job: JobFacts, record: Record) -> bool:
     """An administrator's hold is no owner's to release."""
     ours = job.held and job.reason != "JobHeldAdmin" and record.step is Step.NONE
     return job.has("PENDING") and ours
+
+
+def _is_delayed(job: JobFacts, state: State | None) -> bool:
+    """Whether a job waits for the time of its start: a failover lifts that delay."""
+    lifted = state in (None, State.FAILOVERINPROGRESS)
+    return job.restarts > 0 and job.has("PENDING") and not lifted
 
 
 def _latest_attempt(job: JobFacts, record: Record) -> Attempt | None:

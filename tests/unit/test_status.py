@@ -21,6 +21,7 @@ from slurm_failover.commands import breaker, nodes, reconcile, status
 from slurm_failover.controller import work
 from slurm_failover.evidence import write_evidence
 from slurm_failover.model import Evidence, JobCause, JobFacts, Limits
+from slurm_failover.record import Record, State, Step, write_record
 from slurm_failover.slurm.client import NodeChange
 
 HARDWARE = JobCause.HARDWARE
@@ -248,6 +249,10 @@ def test_status_says_until_when_slurm_delays_a_requeued_job(
         know(terminal, monkeypatch, now)
         assert (words in terminal.type("status", label).output) is told, now
         assert words not in terminal.type("status").output
+    decided = Record(State.FAILOVERINPROGRESS, Step.DECIDED, retries=1, max_retries=3)
+    moved = replace(job, restarts=1, eligible=soon, admin_comment=write_record("", decided))
+    know(terminal, monkeypatch, moved)
+    assert words not in terminal.type("status", label).output
 
 
 def test_an_administrators_hold_is_no_owners_to_release(terminal: Terminal) -> None:
