@@ -6,7 +6,7 @@ value, since releases differ in what they send; a job without an id is an error.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Collection, Iterable, Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -30,6 +30,7 @@ def read_job(raw: Any) -> JobFacts:
     if not isinstance(job_id, int) or job_id <= 0:
         raise SlurmError("Slurm's JSON holds a job without an id")
     code = _object(raw, "exit_code")
+    states, reason = _states(raw, "job_state"), read_text(raw, "state_reason")
     return JobFacts(
         job_id=job_id,
         label=_label(raw, job_id),
@@ -37,8 +38,8 @@ def read_job(raw: Any) -> JobFacts:
         user=read_text(raw, "user_name"),
         partition=read_text(raw, "partition"),
         qos=read_text(raw, "qos"),
-        states=_states(raw, "job_state"),
-        reason=read_text(raw, "state_reason"),
+        states=states,
+        reason=reason,
         comment=read_text(raw, "comment"),
         admin_comment=read_text(raw, "admin_comment"),
         nodes=read_text(raw, "nodes"),
@@ -53,8 +54,7 @@ def read_job(raw: Any) -> JobFacts:
         exit_signal=read_number(_object(code, "signal").get("id")),
         batch=raw.get("batch_flag") is True,
         requeue=raw.get("requeue") is True,
-        # Suspending a job sets its priority to 0, which Slurm's JSON shows as a hold (24.11.5).
-        held=raw.get("hold") is True and "SUSPENDED" not in _states(raw, "job_state"),
+        held=raw.get("hold") is True and is_hold(states, reason),
         held_by_requeue=read_text(raw, "state_description").replace("_", " ") == REQUEUED_HELD,
         priority=read_number(raw.get("priority")),
         gres_detail=_texts(raw.get("gres_detail")),
@@ -83,6 +83,14 @@ def _beside(job: JobFacts, parts: Iterable[JobFacts]) -> JobFacts:
     return replace(
         job, other_partitions=",".join(sorted(partitions)), other_qos=",".join(sorted(qos))
     )
+
+
+def is_hold(states: Collection[str], reason: str) -> bool:
+    """Whether a priority of 0 is a hold, as which JSON shows it. Slurm gives it as well to a
+    job that is suspended, and to one for which its partition has too few nodes beside those that it
+    excludes, until the job is changed (seen on 24.11.5).
+    """
+    return "SUSPENDED" not in states and reason != "BadConstraints"
 
 
 def read_node(raw: Any) -> NodeFacts:

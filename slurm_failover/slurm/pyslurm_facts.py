@@ -19,7 +19,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from slurm_failover.model import JobFacts, NodeFacts
-from slurm_failover.slurm.facts import REQUEUED_HELD
+from slurm_failover.slurm.facts import REQUEUED_HELD, is_hold
 
 _BASE = (
     "PENDING",
@@ -105,7 +105,7 @@ def _read_job(raw: dict[str, Any], components: tuple[int, ...]) -> JobFacts | Un
         exit_signal=_number(raw, "exit_code_signal"),
         batch=raw["is_batch_job"] is True,
         requeue=raw["is_requeueable"] is True,
-        held=_number(raw, "priority") == 0 and "SUSPENDED" not in states,
+        held=_number(raw, "priority") == 0 and is_hold(states, reason),
         held_by_requeue=_text(raw, "state_reason") == REQUEUED_HELD,
         priority=_number(raw, "priority"),
         node_count=_number(raw, "num_nodes"),

@@ -388,6 +388,14 @@ def test_a_job_with_too_few_healthy_nodes_waits_and_says_so(story: Story) -> Non
     )
     table = story.cluster.check(CONTROLLER, ["slurm-failover", "status"], "alice")
     assert "no healthy nodes: the job needs 3 in gpu" in table
+    for node in first[:2]:
+        story.cluster.check(CONTROLLER, f"scontrol update NodeName={node} State=RESUME")
+    story.cluster.wait(
+        lambda: story.cluster.job(job)["state_reason"] == "BadConstraints", 60, "Slurm's next look"
+    )
+    assert story.show(job)["because"] == view["because"]
+    story.cluster.check(CONTROLLER, ["slurm-failover", "reconcile"], "slurm")
+    story.wait_running(job, restarts=1)
 
 
 def test_afterok_survives_a_failover_and_afternotok_does_not_fire(story: Story) -> None:

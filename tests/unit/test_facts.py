@@ -110,3 +110,9 @@ def test_a_suspended_job_is_not_held_though_its_priority_is_nought(
     states: list[str], held: bool
 ) -> None:
     assert read_job({"job_id": 1, "job_state": states, "hold": True}).held is held
+
+
+def test_a_job_that_finds_too_few_nodes_in_its_partition_is_not_held_by_anybody() -> None:
+    raw = {"job_id": 1, "job_state": ["PENDING"], "hold": True, "state_reason": "BadConstraints"}
+    assert not read_job(raw).held
+    assert read_job({**raw, "state_reason": "JobHeldUser"}).held

@@ -263,6 +263,17 @@ def test_closing_says_which_nodes_drain_now(desk: Desk) -> None:
     assert "not drained yet: Xid 79" in desk.type("nodes").output
 
 
+def test_closing_in_observe_mode_drains_no_node_and_says_so(desk: Desk) -> None:
+    note = FaultNote("n2", 1.0, "xid-79", "Xid 79 on GPU 0000:3b:00", waits=True, observed=True)
+    desk.slurm.update_node("n2", NodeChange(extra=write_notes("", [note], 1.0)))
+    with desk.settings.open("a") as settings:
+        settings.write('[failover]\nmode = "observe"\n')
+    desk.type("breaker", "open")
+    assert "would have been drained (observe mode): Xid 79" in desk.type("nodes").output
+    shown = desk.type("breaker", "close").stdout
+    assert "n2: would be drained at its next look: Xid 79 on GPU 0000:3b:00" in shown
+
+
 def test_closing_says_nothing_of_an_open_breaker(desk: Desk) -> None:
     desk.type("breaker", "open", "the", "cooling")
     done = desk.type("breaker", "close")

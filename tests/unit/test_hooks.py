@@ -216,6 +216,10 @@ def test_an_observing_site_gets_no_verdict(site: Site, slurm: FakeSlurm) -> None
     site.write_settings('[failover]\nmode = "observe"\n')
     site.record("NVRM: Xid (PCI:0000:3b:00): 79, pid=42, GPU has fallen off the bus.")
     assert hooks.main(["epilog"]) == 0
+    told = [line.split("epilog (observes only): ")[1] for line in site.said()]
+    assert [line.split(": slurm-failover")[0] for line in told if "drain: " in line] == [
+        "in act mode: drain"
+    ]
 
 
 # --- the healthy path -----------------------------------------------------------------------------

@@ -337,6 +337,13 @@ def test_a_job_that_was_requeued_held_is_held_by_that() -> None:
     assert (job.held, job.held_by_requeue, job.reason) == (True, True, "JobHeldUser")
 
 
+@pytest.mark.parametrize(("reason", "held"), [("BadConstraints", False), ("JobHeldUser", True)])
+def test_a_job_that_finds_too_few_nodes_is_not_held_by_anybody(reason: str, held: bool) -> None:
+    (job,) = read_jobs([{**JOB, "state": "PENDING", "state_reason": reason, "priority": 0}])
+    assert isinstance(job, JobFacts)
+    assert (job.held, job.reason) == (held, reason)
+
+
 def test_details_after_a_reason_are_no_part_of_it() -> None:
     raw = {**JOB, "state": "PENDING", "state_reason": "ReqNodeNotAvail, UnavailableNodes:n1"}
     (job,) = read_jobs([raw])
