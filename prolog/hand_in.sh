@@ -9,10 +9,18 @@ serve=${0%/hand_in.sh}/serve.sh
 set_to='s/^[[:space:]]*directory[[:space:]]*=[[:space:]]*["'\'']\([^"'\'']*\).*/\1/p'
 state=$(sed -n "/^\[state\]/,/^\[/$set_to" /etc/slurm-failover/settings.toml 2>/dev/null)
 queue=${state:-/var/lib/slurm-failover}/controller/queue
-mkdir -p "$queue" 2>/dev/null
-[ -O "$queue" ] || exec "$serve" "$1" "$0" # it says whose the folder should be
 entry=$queue/$1.$SLURM_JOB_ID.${SLURM_JOB_START_TIME:-0}
 nodes=${SLURM_HET_JOB_NODELIST:-$SLURM_JOB_NODELIST}
-printf '%s\n' "$nodes" "${SPANK_FAILOVER+=$SPANK_FAILOVER}" >"$entry.new" && mv "$entry.new" "$entry"
+leave='mkdir -p "$1"; [ -O "$1" ] || exit 3; printf "%s\n" "$3" "$4" >"$2.new" && mv "$2.new" "$2"'
+# Where the disk hangs, Slurm would wait for it: reconcile finds this start or end all the same.
+timeout -k 1 10 sh -c "$leave" leave "$queue" "$entry" "$nodes" "${SPANK_FAILOVER+=$SPANK_FAILOVER}" \
+    >/dev/null 2>&1
+case $? in
+3) exec "$serve" "$1" "$0" ;; # it says whose the folder should be
+124 | 137)
+    timeout 2 logger -t slurm-failover -p daemon.err "$1: job $SLURM_JOB_ID is left to reconcile: $queue takes nothing"
+    exit 0
+    ;;
+esac
 FAILOVER_QUEUE=$queue flock -w 40 "$queue.lock" "$serve" "$1" "$entry"
 exit 0

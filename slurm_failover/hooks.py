@@ -23,11 +23,14 @@ VERDICT = 100
 """The exit status of a verdict against the node; any other status says nothing about it."""
 
 
-def main(arguments: list[str]) -> int:
-    """Run the hook named by the only argument; its exit status is VERDICT or 0."""
+def main(arguments: list[str], begin: Callable[[], None] = lambda: None) -> int:
+    """Run the hook named by the only argument; its exit status is VERDICT or 0. ``begin`` is called
+    before any file of the site's is touched.
+    """
     from slurm_failover.log import Log
     from slurm_failover.settings.file import load_settings
 
+    begin()
     name = arguments[0] if arguments else ""
     log = Log(name)
     try:
@@ -43,6 +46,19 @@ def main(arguments: list[str]) -> int:
     except Exception as error:  # noqa: BLE001 - the boundary
         log.say(_explain(error))
         return 0
+
+
+def let_go_of_output() -> None:
+    """Keep nothing open that Slurm reads. It takes a process that does for the hook, and one that
+    sleeps on a dead disk (state D) outlives its killing: the job would wait for that disk.
+    """
+    try:
+        nowhere = os.open(os.devnull, os.O_RDWR)
+    except OSError:  # no handle is left, and few files can be opened to sleep on
+        return
+    for handle in (1, 2):
+        os.dup2(nowhere, handle)
+    os.close(nowhere)
 
 
 def give_up(*_: object) -> None:
@@ -65,10 +81,10 @@ def _prolog(settings: Settings, say: Say) -> bool:
 
 
 def _health_check(settings: Settings, say: Say) -> bool:
-    from slurm_failover.node.alone import only_one
+    from slurm_failover.node import alone
     from slurm_failover.node.checks import NodeChecks
 
-    with only_one(f"{settings.state.directory}/node", say) as is_only:
+    with alone.only_one(alone.FOLDER, say) as is_only:
         return is_only and NodeChecks(os.environ, settings, say).check_health()
 
 
@@ -185,6 +201,6 @@ HOOKS: dict[str, Callable[[Settings, Say], bool]] = {
 if __name__ == "__main__":
     sys.path.insert(0, os.path.dirname(os.path.dirname(os.path.abspath(__file__))))  # noqa: PTH100, PTH120
     signal.signal(signal.SIGTERM, give_up)
-    status = main(sys.argv[1:])
+    status = main(sys.argv[1:], let_go_of_output)
     # All is written and closed: to take the interpreter down by the book would cost 5 ms a hook.
     os._exit(status)

@@ -1,6 +1,7 @@
-"""What hooks say: to syslog, or appended to the file that the settings name.
+"""What hooks say: to syslog, or appended to the file that the settings name; where that takes no
+line, to syslog after all.
 
-A hook's own output is lost unless it fails, so this is where an admin looks.
+A hook's own output is lost, so this is where an admin looks.
 """
 
 from __future__ import annotations
@@ -33,15 +34,13 @@ class Log:
         flags |= os.O_NONBLOCK  # a pipe that nobody reads is not waited for
         try:
             handle = os.open(self._path, flags, 0o644)
+            try:
+                os.write(handle, whole.encode())
+            finally:
+                os.close(handle)
         except OSError as error:
             _print(f"{self._path}: {error.strerror}\n{whole}")
-            return
-        try:
-            os.write(handle, whole.encode())
-        except OSError as error:
-            _print(f"{self._path}: {error.strerror}\n{whole}")
-        finally:
-            os.close(handle)
+            self._send(f"{self._path}: {error.strerror}: {line}")
 
     def _send(self, line: str) -> None:
         import syslog

@@ -1,10 +1,13 @@
 """Options of the whole test suite."""
 
 import signal
+from collections.abc import Iterator
 
 import pytest
 import scenarios
 from hypothesis import settings
+
+from slurm_failover.node import alone
 
 # No test is judged by the clock, and none by what an earlier run left on this machine.
 settings.register_profile("anywhere", deadline=None, database=None)
@@ -15,6 +18,14 @@ signal.signal(signal.SIGINT, signal.default_int_handler)
 
 # A hook of pytest. It stands here since a process that collects nothing loads no deeper conftest.
 pytest_terminal_summary = scenarios.print_table
+
+
+@pytest.fixture(scope="session", autouse=True)
+def _locks_of_our_own(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
+    """No health check here keeps one of the host's out, or of another process of this run."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(alone, "FOLDER", str(tmp_path_factory.mktemp("locks")))
+        yield
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:

@@ -1,7 +1,8 @@
 """At most one health check of a node at a time.
 
 slurmd starts one at every interval, also while an earlier one hangs. They would pile up, each with
-its own wait; whatever the earlier one finds, the next interval's look finds as well.
+its own wait; whatever the earlier one finds, the next interval's look finds as well. The lock lies
+in memory, since a check that sleeps over a dead disk (state D) can not be killed.
 """
 
 from __future__ import annotations
@@ -14,6 +15,9 @@ from contextlib import contextmanager, suppress
 from slurm_failover import files
 
 Say = Callable[[str], None]
+
+FOLDER = "/run/slurm-failover"
+"""Where the lock of this node's health checks lies."""
 
 
 @contextmanager

@@ -28,7 +28,9 @@ LIBRARIES = str(Path(ClusterShell.__file__).parents[1])
 HOOK = """
 import os, sys
 sys.path[:0] = sys.argv[1].split(":")
+from slurm_failover.node import alone
 from slurm_failover.settings import file
+alone.FOLDER = sys.argv[2] + ".locks"
 file.load_settings.__defaults__ = (sys.argv[2],)
 from slurm_failover import hooks
 os._exit(hooks.main([sys.argv[3]]))

@@ -14,7 +14,7 @@ from pathlib import Path
 import pytest
 
 from slurm_failover import hooks
-from slurm_failover.node import checks
+from slurm_failover.node import alone, checks
 from slurm_failover.node.alone import only_one
 from slurm_failover.settings.tables import Settings, StateSettings
 
@@ -103,12 +103,11 @@ def test_no_link_is_followed(tmp_path: Path) -> None:
 def test_the_hook_leaves_at_once_and_an_epilog_does_not(
     hanging: subprocess.Popen[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-
-    tmp_path.rename(tmp_path.with_name("node"))
+    monkeypatch.setattr(alone, "FOLDER", str(tmp_path))
     began: list[str] = []
     monkeypatch.setattr(checks.NodeChecks, "check_health", lambda _: began.append("health"))
     monkeypatch.setattr(checks.NodeChecks, "check_job_end", lambda _: began.append("end"))
-    settings = Settings(state=StateSettings(directory=str(tmp_path.parent)))
+    settings = Settings(state=StateSettings(directory=str(tmp_path / "on a dead disk")))
     said: list[str] = []
     assert not hooks.HOOKS["healthcheck"](settings, said.append)
     hooks.HOOKS["epilog"](settings, said.append)

@@ -30,10 +30,13 @@ def test_a_message_can_not_forge_a_line_or_steer_a_terminal(tmp_path: Path) -> N
 
 
 def test_a_log_that_can_not_be_written_costs_no_verdict(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    sent: list[str] = []
+    monkeypatch.setattr("syslog.syslog", lambda _, line: sent.append(line))
     Log("epilog", str(tmp_path)).say("drain: n1")
     assert "drain: n1" in capsys.readouterr().err
+    assert sent == [f"epilog: {tmp_path}: Is a directory: drain: n1"]
 
 
 def test_a_link_in_the_place_of_the_log_is_not_followed(tmp_path: Path) -> None:
