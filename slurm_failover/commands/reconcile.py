@@ -6,7 +6,7 @@ import click
 
 from slurm_failover.cli import say_to_terminal
 from slurm_failover.controller.returns import readmit_nodes
-from slurm_failover.controller.work import reconcile
+from slurm_failover.controller.work import open_notes, reconcile
 from slurm_failover.deed import in_mode
 from slurm_failover.settings.tables import Settings
 from slurm_failover.slurm.connect import connect_for_many
@@ -24,11 +24,11 @@ def command(settings: Settings) -> None:
     time and any number of times; a job that needs nothing is left as it is. On a controller that is
     on standby it does nothing, so its timer may run on all of them.
     """
+    open_notes(settings)  # on standby as well: what fails from then on is taken up after a takeover
     say = in_mode(settings.failover.mode, say_to_terminal)
     slurm = connect_for_many(settings, say)
     if Standby(slurm).is_known():
         say_to_terminal("another controller acts for Slurm now: nothing to do on this one")
         return
-    count = reconcile(settings, say)
-    readmit_nodes(slurm, say)
+    count = reconcile(settings, say) + readmit_nodes(slurm, say)
     say_to_terminal(f"{count} job{'s' * (count != 1)} had something left to do")

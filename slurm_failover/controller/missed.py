@@ -83,6 +83,13 @@ class Missed:
         return record
 
 
+def has_failed_before(job: JobFacts, since: float) -> bool:
+    """Whether a job failed before that moment, in seconds since the epoch. Slurm's times are whole
+    seconds, cut.
+    """
+    return _has_failed(job) and job.end <= since
+
+
 def find_missed_arrival(job: JobFacts, record: Record | None, now: float) -> Arrival | None:
     """The start or the failure of an attempt of which ``record`` knows nothing; None if it does."""
     if not _is_flagged(job, record) or (record is not None and record.attempt.start >= job.start):
@@ -134,7 +141,11 @@ def _kind(job: JobFacts, now: float) -> Kind | None:
         return None
     if job.has("RUNNING", "SUSPENDED") and now - job.start > SETTLED:
         return Kind.START
-    return Kind.END if job.has("FAILED", "OUT_OF_MEMORY") else None
+    return Kind.END if _has_failed(job) else None
+
+
+def _has_failed(job: JobFacts) -> bool:
+    return job.has("FAILED", "OUT_OF_MEMORY")
 
 
 def _stops(job: JobFacts, record: Record, node: NodeFacts) -> list[Evidence]:

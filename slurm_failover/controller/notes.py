@@ -9,6 +9,7 @@ from __future__ import annotations
 import contextlib
 import json
 import os
+import time
 from dataclasses import dataclass
 
 from slurm_failover import files
@@ -49,6 +50,7 @@ class Notes:
         self._state = state_directory
         self._folder = f"{state_directory}/controller"
         self._waiting = f"{self._folder}/waiting"
+        self._since = f"{self._folder}/since"
         self.queue = f"{self._folder}/queue"
 
     def open(self) -> None:
@@ -65,6 +67,24 @@ class Notes:
             f"{self._folder} is for SlurmUser alone: run this as the owner of {self._state}, "
             "for example with `sudo -u slurm`"
         )
+
+    def begin(self, *, anew: bool) -> None:
+        """Remember from when on we act here: from now on, unless that is known and not to be set
+        anew. Where nothing can be written nothing is remembered.
+        """
+        with contextlib.suppress(OSError):
+            if anew or not os.path.exists(self._since):  # noqa: PTH110 - no pathlib on a hook's path
+                files.write_whole(self._since, str(time.time()))
+
+    def since(self) -> float:
+        """From when on we act here, in seconds since the epoch: a job that ended before then no
+        hook of ours has missed. 0 where that is not known.
+        """
+        try:
+            begun = float(files.read_whole(self._since) or 0)
+        except (OSError, ValueError):
+            return 0.0
+        return begun if begun <= time.time() else 0.0
 
     def lock(self, name: str) -> str:
         """The path of a lock file."""

@@ -11,7 +11,7 @@ from slurm_failover.controller.arrivals import Kind, Queue, from_environment
 from slurm_failover.controller.breaker import Guard
 from slurm_failover.controller.decider import Decider
 from slurm_failover.controller.endings import find_missed_end
-from slurm_failover.controller.missed import Missed
+from slurm_failover.controller.missed import Missed, has_failed_before
 from slurm_failover.controller.notes import Note, Notes
 from slurm_failover.controller.placement import Placement, lower_started
 from slurm_failover.controller.serving import Server
@@ -44,7 +44,7 @@ def serve_hook(kind: Kind, environment: Environment, settings: Settings, say: Sa
     """PrologSlurmctld and EpilogSlurmctld, in their turn: hand in what Slurm told, and serve all
     that waits. True if a decider should be started.
     """
-    notes = _open_notes(settings)
+    notes = open_notes(settings)
     queue = Queue(environment.get("FAILOVER_QUEUE") or notes.queue)
     queue.add(from_environment(kind, environment))
     _serve(_server(connect(settings, say), notes, settings, say), queue, say)
@@ -53,25 +53,31 @@ def serve_hook(kind: Kind, environment: Environment, settings: Settings, say: Sa
 
 def decide_waiting(settings: Settings, say: Say) -> None:
     """The decider: serve all waiting jobs until none is left."""
-    _decider(settings, _open_notes(settings), say).run()
+    _decider(settings, open_notes(settings), say).run()
 
 
 def reconcile(settings: Settings, say: Say) -> int:
-    """Take up every job whose record calls for something, and serve it. How many there were."""
-    slurm, notes = connect_for_many(settings, say), _open_notes(settings)
-    take_up(slurm, notes, read_limits(settings), say)
-    waiting = len(notes.read())
+    """Take up every job whose record calls for something, and serve it. How many there were.
+
+    Where we only observe nothing is left to be done but to decide on what hooks have seen.
+    """
+    slurm, notes = connect_for_many(settings, say), open_notes(settings)
+    if settings.failover.mode == "act":
+        take_up(slurm, notes, read_limits(settings), say, since=notes.since())
+    arrived = {arrival.job_id for arrival in Queue(notes.queue).read()}
+    waiting = len(arrived | {str(note.job_id) for note in notes.read()})
     _decider(settings, notes, say).run()
     _guard(slurm, settings, say).look()
     Metrics(settings, ROLE, say).set_to("last_reconcile_timestamp_seconds", round(time.time()))
     return waiting
 
 
-def take_up(slurm: Slurm, notes: Notes, limits: Limits, say: Say) -> None:
+def take_up(slurm: Slurm, notes: Notes, limits: Limits, say: Say, *, since: float = 0.0) -> None:
     """Leave a note for every job whose handling was interrupted, wherever that was, and hand in
-    what no hook has lived to hand in.
+    what no hook has lived to hand in. A job that failed before ``since`` had no hook of ours.
     """
-    found = [(job, _read_record(job, say)) for job in slurm.jobs() if not job.is_led]
+    jobs = [job for job in slurm.jobs() if not (job.is_led or has_failed_before(job, since))]
+    found = [(job, _read_record(job, say)) for job in jobs]
     queue = Queue(notes.queue)
     by_hand = Missed(slurm, queue, limits, say)
     by_hand.hand_in(found)
@@ -84,6 +90,17 @@ def take_up(slurm: Slurm, notes: Notes, limits: Limits, say: Say) -> None:
         note = _find_unfinished(limits, job, record, nodes)
         if note is not None:
             notes.add(note)
+
+
+def open_notes(settings: Settings) -> Notes:
+    """The controller's notes, which know from when on we act here: not while we only observe.
+
+    Raises WrongUser for any user but their owner.
+    """
+    notes = Notes(settings.state.directory)
+    notes.open()
+    notes.begin(anew=settings.failover.mode == "observe")
+    return notes
 
 
 def _is_decider_due(notes: Notes, queue: Queue) -> bool:
@@ -169,9 +186,3 @@ def _serve(server: Server, queue: Queue, say: Say) -> None:
         server.serve(queue)
     except SlurmUnavailable as error:
         say(f"Slurm does not answer, what its hooks handed in waits: {error}")
-
-
-def _open_notes(settings: Settings) -> Notes:
-    notes = Notes(settings.state.directory)
-    notes.open()
-    return notes

@@ -8,6 +8,7 @@ import re
 import subprocess
 from collections.abc import Collection
 from dataclasses import dataclass
+from typing import Any
 
 from slurm_failover.errors import NoSuchTime, SlurmError, SlurmUnavailable
 from slurm_failover.history import Outage, Run
@@ -16,6 +17,11 @@ from slurm_failover.slurm.scontrol import JSON, explain
 
 TIMEOUT = 600.0
 """Seconds: slurmdbd may have to read months of a large site."""
+_BY_THEIR_END = "NODE_FAIL,REQUEUED"
+"""Runs that Slurm requeued. After it lost a node it forgets when the run became eligible, and sacct
+leaves such a run out of a span unless it is asked for it by how it ended, with both ends of the
+span (seen on 24.11.5).
+"""
 _NO_TIME = re.compile(r"Invalid time specification \(pos=\d+\): (.*)")
 """What sacct says, before it asks slurmdbd for anything (seen on 24.11.5)."""
 
@@ -46,11 +52,12 @@ class Accounting:
         chosen += [f"--jobs={','.join(jobs)}"] if jobs else []
         chosen += [f"--starttime={span.since}"] if span.since else []
         chosen += [f"--endtime={span.until}"] if span.until else []
-        answer = self._ask("sacct", "--duplicates", "--allocations", JSON, *chosen)
-        try:
-            rows = list(json.loads(answer)["jobs"])
-        except (ValueError, LookupError, TypeError) as error:
-            raise SlurmError(f"sacct gave no JSON, is it older than 24.11? {error!r}") from error
+        rows = self._rows(*chosen)
+        if not jobs:
+            known = {_name_run(row) for row in rows}
+            until = [] if span.until else ["--endtime=now"]
+            more = self._rows(*chosen, *until, f"--state={_BY_THEIR_END}")
+            rows += [row for row in more if _name_run(row) not in known]
         return [run for row in rows if (run := read_run(row)) is not None]
 
     def outages(self, span: Span) -> list[Outage]:
@@ -63,6 +70,13 @@ class Accounting:
         options = ("--readonly", "--parsable2", "--noheader")
         answer = self._ask("sacctmgr", *options, "show", "event", *chosen, form)
         return [out for line in answer.splitlines() if (out := read_outage(line)) is not None]
+
+    def _rows(self, *chosen: str) -> list[Any]:
+        answer = self._ask("sacct", "--duplicates", "--allocations", JSON, *chosen)
+        try:
+            return list(json.loads(answer)["jobs"])
+        except (ValueError, LookupError, TypeError) as error:
+            raise SlurmError(f"sacct gave no JSON, is it older than 24.11? {error!r}") from error
 
     def _ask(self, program: str, *arguments: str) -> str:
         command = [f"{self._folder}/{program}", *arguments]
@@ -86,3 +100,8 @@ class Accounting:
             no_time = _NO_TIME.search(words)
             raise NoSuchTime(no_time[1]) if no_time else explain(program, words)
         return os.fsdecode(done.stdout)
+
+
+def _name_run(row: Any) -> str:
+    """What tells one run from all others; rows that are no runs have no name of their own."""
+    return json.dumps([row.get("job_id"), row.get("time")]) if isinstance(row, dict) else ""

@@ -78,6 +78,18 @@ def test_history_tells_a_failover_a_denial_and_a_drain_as_they_were(story: Story
     assert events(story, "--user", "bob", user="bob") == []
 
 
+def test_history_of_a_span_and_of_a_node_tells_that_a_node_was_lost(story: Story) -> None:
+    job = story.start(nodes=2)
+    lost = story.nodes(job)[1]
+    story.cluster.kill_daemon(lost, "slurmd")
+    story.wait_running(job, restarts=1, seconds=60)
+    of_the_job = story.cluster.wait(lambda: events(story, str(job)), 60, "the job's failover")
+    assert of_the_job[0]["because"] == f"{lost}: Slurm lost the node"
+    for words in ([], ["--node", lost], ["--user", "alice"]):
+        told = [event for event in events(story, *words) if event["job"] == str(job)]
+        assert told == of_the_job, words
+
+
 def test_history_and_report_refuse_a_time_that_sacct_does_not_know(story: Story) -> None:
     for words in (["history"], ["report", "--html", "/tmp/report.html"]):
         done = story.cluster.run(CONTROLLER, ["slurm-failover", *words, "--since", "tomorrowish"])

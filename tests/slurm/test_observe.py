@@ -101,6 +101,20 @@ def test_a_fault_of_observe_mode_is_told_beside_one_of_act_mode(story: Story) ->
     assert "(resumed)" in shown
 
 
+def test_what_failed_meanwhile_stays_failed_when_the_site_lets_us_act(story: Story) -> None:
+    job = story.start()
+    story.end(job)
+    story.cluster.wait(lambda: f"job {job}: deny" in log(story, CONTROLLER), 30, "a verdict")
+    story.cluster.check(CONTROLLER, ["sed", "-i", "s/observe/act/", SETTINGS])
+    done = story.cluster.run(CONTROLLER, "slurm-failover reconcile", "slurm")
+    assert (done.rc, done.stdout + done.stderr) == (
+        0,
+        "slurm-failover: 0 jobs had something left to do\n",
+    )
+    assert story.cluster.job_state(job) == ["FAILED"]
+    untouched(story, job)
+
+
 def test_the_programs_own_failure_would_be_held(story: Story) -> None:
     job = story.start()
     story.end(job)

@@ -293,12 +293,18 @@ def test_sacct_itself_understands_the_times(folder: Bin) -> None:
     assert called[0] == folder.called("sacctmgr")[0] == "%s"
 
 
+def test_runs_after_which_a_node_was_lost_are_asked_for_by_their_end(folder: Bin) -> None:
+    assert [run.label for run in Accounting(str(folder.folder)).runs(Span("now-7days"))] == ["11_3"]
+    called = folder.called("sacct")
+    assert {"--starttime=now-7days", "--endtime=now", "--state=NODE_FAIL,REQUEUED"} <= set(called)
+
+
 def test_a_users_jobs_are_asked_for_by_name(folder: Bin) -> None:
     Accounting(str(folder.folder)).runs(Span(), user="bob")
     called = folder.called("sacct")
     assert "--user=bob" in called
     assert "--allusers" not in called
-    assert not [word for word in called if "time" in word or "--jobs" in word]
+    assert not [word for word in called if "starttime" in word or "--jobs" in word]
 
 
 def test_what_slurm_refuses_is_told_in_its_own_words(folder: Bin) -> None:

@@ -9,6 +9,7 @@ from slurm_failover.controller.missed import (
     SETTLED,
     find_missed_arrival,
     find_unrecorded_stop,
+    has_failed_before,
     overturn,
 )
 from slurm_failover.evidence import write_evidence
@@ -47,6 +48,13 @@ def test_a_failure_that_no_record_knows_is_handed_in(state: str) -> None:
     found = find_missed_arrival(job(state), Record(attempt=FIRST), NOW)
     assert found is not None
     assert found.kind is Kind.END
+
+
+def test_only_a_failure_of_before_is_none_of_ours() -> None:
+    assert has_failed_before(job("FAILED", end=5999.0), 6000.5)
+    assert has_failed_before(job("OUT_OF_MEMORY", end=6000.0), 6000.5)
+    assert not has_failed_before(job("FAILED", end=6001.0), 6000.5)
+    assert not has_failed_before(job("RUNNING"), 6000.5)
 
 
 @pytest.mark.parametrize(

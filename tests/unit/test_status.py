@@ -9,6 +9,7 @@ from collections.abc import Collection
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
+from unittest.mock import Mock
 
 import pytest
 from click.testing import CliRunner, Result
@@ -25,6 +26,7 @@ from slurm_failover.record import Record, State, Step, write_record
 from slurm_failover.slurm.client import NodeChange
 
 HARDWARE = JobCause.HARDWARE
+CALM = "slurm-failover: 0 jobs had something left to do\n"
 
 
 class Terminal:
@@ -536,6 +538,43 @@ def test_reconcile_finishes_what_was_interrupted_and_counts_it(terminal: Termina
     assert "1 job had something left to do" in done.output
     assert "internalerror" in job.comment
     assert "0 jobs had something left to do" in terminal.type("reconcile").output
+
+
+def failed_at(end: float) -> JobFacts:
+    """A flagged job of which no hook of ours ever heard."""
+    states = frozenset({"FAILED"})
+    return JobFacts(7, "7", comment="failover", states=states, nodes="n1", start=end - 9, end=end)
+
+
+def test_reconcile_brings_back_no_job_that_failed_before_we_came(
+    terminal: Terminal, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    know(terminal, monkeypatch, failed_at(time.time() - 60))
+    assert terminal.type("reconcile").output == CALM
+    know(terminal, monkeypatch, failed_at(time.time() + 1))
+    assert "job 7: its epilog_slurmctld was missed" in terminal.type("reconcile").output
+
+
+def test_reconcile_brings_back_no_job_that_failed_while_we_only_observed(
+    terminal: Terminal, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    acts = terminal.settings.read_text()
+    terminal.type("reconcile")
+    know(terminal, monkeypatch, failed_at(time.time()))
+    terminal.settings.write_text(acts + '[failover]\nmode = "observe"\n')
+    assert terminal.type("reconcile").output == CALM
+    terminal.settings.write_text(acts)
+    assert terminal.type("reconcile").output == CALM
+
+
+def test_a_controller_on_standby_takes_up_after_a_takeover_what_failed_since_it_came(
+    terminal: Terminal, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(reconcile, "Standby", lambda _: Mock(is_known=lambda: True))
+    assert "another controller acts" in terminal.type("reconcile").output
+    monkeypatch.setattr(reconcile, "Standby", lambda _: Mock(is_known=lambda: False))
+    know(terminal, monkeypatch, failed_at(time.time() + 1))
+    assert "job 7: its epilog_slurmctld was missed" in terminal.type("reconcile").output
 
 
 def test_a_job_that_slurms_own_requeue_holds_is_explained(terminal: Terminal) -> None:
