@@ -174,6 +174,8 @@ def view_job(
         problem = problem or "ask in the first component of a heterogeneous job"
     if nodes and waits_for_nodes(job):
         problem = problem or explain_wait(job, nodes)
+    if record is not None and _is_held_after_all(job, record):
+        problem = problem or _explain_hold(job, record)
     since = suspect(job, nodes)
     if since is not None:
         problem = problem or "suspected to hang: its GPUs are idle, and its log does not grow"
@@ -298,6 +300,21 @@ def _is_delayed(job: JobFacts, state: State | None) -> bool:
     """Whether a job waits for the time of its start: a failover lifts that delay."""
     lifted = state in (None, State.FAILOVERINPROGRESS)
     return job.restarts > 0 and job.has("PENDING") and not lifted
+
+
+def _is_held_after_all(job: JobFacts, record: Record) -> bool:
+    """Whether a job is held that we have released."""
+    moved = record.state is State.FAILOVERINPROGRESS and record.step is Step.PLACED
+    return moved and job.held and job.has("PENDING")
+
+
+def _explain_hold(job: JobFacts, record: Record) -> str:
+    """Why a job that was released does not start; the record tells of a hold that it knows."""
+    if record.because.endswith("holds the job"):
+        return record.because
+    if job.reason == "JobHeldAdmin":
+        return f"{record.because}; an administrator holds the job"
+    return f"{record.because}; held since: `scontrol release {job.label}` starts it"
 
 
 def _latest_attempt(job: JobFacts, record: Record) -> Attempt | None:

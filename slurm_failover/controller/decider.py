@@ -248,6 +248,15 @@ class Decider:
         if job.has("COMPLETING"):
             # Slurm sets the start delay when the job leaves COMPLETING: too early to lift it.
             return False
+        self._place(job, record)
+        if job.held and not job.held_by_requeue and _is_held_by_user(self._slurm.job(job.label)):
+            # A slurmctld that was killed since has forgotten the release. What a requeue holds is
+            # known for that at any time (is_held_again), a plain hold only now.
+            self._slurm.release(job.label)
+            self._place(job, record)
+        return True
+
+    def _place(self, job: JobFacts, record: Record) -> None:
         change = write_both(job, lifecycle.place(record))
         try:
             self._slurm.update_job(job.label, self._placement.place(change, record))
@@ -256,11 +265,14 @@ class Decider:
         except SlurmError as error:
             self._say(f"job {job.label} starts without a raised priority: {error}")
             self._slurm.update_job(job.label, replace(change, start_now=True))
-        return True
 
     def _write(self, job: JobFacts, record: Record) -> None:
         self._slurm.update_job(job.label, write_both(job, record))
         self._say(Deed(f"job {job.label}: {record.because}"))
+
+
+def _is_held_by_user(job: JobFacts) -> bool:
+    return job.has("PENDING") and job.held and job.reason != "JobHeldAdmin"
 
 
 def _whose_hold(job: JobFacts, record: Record) -> str:

@@ -47,6 +47,21 @@ def test_the_words_of_every_flow() -> None:
         assert shown(state, "PENDING", "SPECIAL_EXIT", held=True) == [f"Pending - {state}", state]
 
 
+@pytest.mark.parametrize(
+    ("because", "reason", "said"),
+    [
+        ("Xid 79", "JobHeldUser", "Xid 79; held since: `scontrol release 7` starts it"),
+        ("Xid 79", "JobHeldAdmin", "Xid 79; an administrator holds the job"),
+        ("Xid 79; its owner holds the job", "JobHeldUser", "Xid 79; its owner holds the job"),
+    ],
+)
+def test_of_a_moved_job_that_is_held_it_is_said(because: str, reason: str, said: str) -> None:
+    record = Record(State.FAILOVERINPROGRESS, Step.PLACED, 1, 3, because=because)
+    job = replace(JOB, held=True, reason=reason, admin_comment=write_record("", record))
+    assert view_job(job, Limits()).because == said
+    assert view_job(replace(job, held=False, reason="Priority"), Limits()).because == because
+
+
 def test_a_job_that_runs_again_is_resumed_though_its_record_is_a_step_behind() -> None:
     assert shown(State.FAILOVERINPROGRESS, "RUNNING") == ["Running", State.RESUMED]
 
