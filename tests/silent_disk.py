@@ -1,7 +1,7 @@
 """A file system that takes every request and answers none: whoever touches it sleeps in the kernel
 and can not be killed (state D), as over a dead disk or a lost NFS server.
 
-Run as root: ``python3 silent_disk.py FOLDER`` mounts it there, prints a line, and is its server.
+Run as root: ``python3 silent_disk.py PATH`` mounts it there, prints a line, and is its server.
 When that dies, whoever sleeps wakes with an error.
 """
 
@@ -9,8 +9,10 @@ from __future__ import annotations
 
 import ctypes
 import os
+import stat
 import struct
 import sys
+from pathlib import Path
 
 DEVICE = "/dev/fuse"
 NOSUID_NODEV = 6
@@ -18,13 +20,14 @@ INIT = 26
 """The one request that is answered: FUSE's first (linux/fuse.h, protocol 7.31)."""
 
 
-def mount(folder: str) -> int:
-    """Mount it; the handle of its server. Raises OSError."""
+def mount(path: str) -> int:
+    """Mount it over a folder or a file; the handle of its server. Raises OSError."""
     handle = os.open(DEVICE, os.O_RDWR | os.O_CLOEXEC)
-    options = f"fd={handle},rootmode=40755,user_id=0,group_id=0,allow_other"
+    kind = stat.S_IFMT(Path(path).stat().st_mode)
+    options = f"fd={handle},rootmode={kind | 0o755:o},user_id=0,group_id=0,allow_other"
     libc = ctypes.CDLL(None, use_errno=True)
-    if libc.mount(b"silent", os.fsencode(folder), b"fuse", NOSUID_NODEV, options.encode()):
-        raise OSError(ctypes.get_errno(), os.strerror(ctypes.get_errno()), folder)
+    if libc.mount(b"silent", os.fsencode(path), b"fuse", NOSUID_NODEV, options.encode()):
+        raise OSError(ctypes.get_errno(), os.strerror(ctypes.get_errno()), path)
     return handle
 
 

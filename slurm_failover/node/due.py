@@ -40,9 +40,7 @@ class Sources:
         if nvml_may_answer(self._settings.sources.proc):
             from slurm_failover.node.readings import read_gpus
 
-            with suppress(OSError):  # then the reader finds no place for its lock, and takes none
-                files.make_folder(self._folder)
-            yield read_gpus(self._settings, f"{self._folder}/nvml.lock")
+            yield read_gpus(self._settings, self._lock("nvml"))
         elif ledger.note("nvml").unseen != NO_DRIVER:
             from slurm_failover.node.readings import no_gpus
 
@@ -54,10 +52,16 @@ class Sources:
 
         sources = self._settings.sources
         if sources.sysfs:
-            yield read_machine_around(self._settings)
+            yield read_machine_around(self._settings, self._lock("sysfs"))
         since = abs(time.time() - ledger.note(BMC).time)
         if sources.ipmitool and (now or since >= sources.bmc_interval):
-            yield read_management(self._settings)
+            yield read_management(self._settings, self._lock("bmc"))
+
+    def _lock(self, source: str) -> str:
+        """A file that whoever reads a source holds, so that what hangs there is one process."""
+        with suppress(OSError):  # then there is no place for a lock, and the reader takes none
+            files.make_folder(self._folder)
+        return f"{self._folder}/{source}.lock"
 
 
 def gpu_news(ledger: Ledger) -> Iterator[Reading]:

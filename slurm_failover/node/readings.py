@@ -117,13 +117,14 @@ def read_gpu_events(xids: list[XidEvent]) -> Reading:
     )
 
 
-def read_machine_around(settings: Settings) -> Reading:
-    """Look at PCIe, memory, heat and network ports through sysfs."""
+def read_machine_around(settings: Settings, lock: str) -> Reading:
+    """Look at PCIe, memory, heat and network ports through sysfs. ``lock`` is as for the GPUs."""
     from slurm_failover.health.machine import judge_machine, remember_machine
     from slurm_failover.sources.sysfs import read_machine
 
     sources = settings.sources
-    state = read_machine(SYSFS_TIMEOUT, sys_root=Path(sources.sysfs), proc=Path(sources.proc))
+    roots = {"sys_root": Path(sources.sysfs), "proc": Path(sources.proc)}
+    state = read_machine(SYSFS_TIMEOUT, **roots, lock=lock)
     return Reading(
         source=SYSFS,
         time=state.time,
@@ -135,13 +136,14 @@ def read_machine_around(settings: Settings) -> Reading:
     )
 
 
-def read_management(settings: Settings) -> Reading:
-    """Ask the BMC for its sensors and for what is new in its log."""
+def read_management(settings: Settings, lock: str) -> Reading:
+    """Ask the BMC for its sensors and for what is new in its log. ``lock`` is as for the GPUs."""
     from slurm_failover.health.bmc import judge_bmc, new_log_lines, remember_bmc
     from slurm_failover.sources.bmc import read_bmc
 
     sources = settings.sources
-    state = read_bmc(BMC_TIMEOUT, ipmitool=sources.ipmitool, proc=Path(sources.proc))
+    proc = Path(sources.proc)
+    state = read_bmc(BMC_TIMEOUT, ipmitool=sources.ipmitool, proc=proc, lock=lock)
 
     def judge(previous: Memory | None, rules: Rules, gpus: int | None) -> list[Event]:
         events = judge_bmc(state, previous, settings.machine, _lazily(rules))

@@ -14,17 +14,22 @@ _LOG = ("sel", "elist", "last", "64")
 
 
 def read_bmc(
-    timeout: float, *, ipmitool: str = "/usr/bin/ipmitool", proc: Path = Path("/proc")
+    timeout: float,
+    *,
+    ipmitool: str = "/usr/bin/ipmitool",
+    proc: Path = Path("/proc"),
+    lock: str = "",
 ) -> BmcState:
-    """Read the sensors and the newest records of the event log in at most ``timeout`` seconds.
+    """Read the sensors and the newest records of the event log in at most ``timeout`` seconds; for
+    ``lock`` see run_bounded.
 
     Never raises: without ``ipmitool`` or a BMC nothing is known, and ``unreadable`` says why.
     """
     deadline = time.monotonic() + timeout
     now, boot = time.time(), boot_id(str(proc))
     try:
-        sensors = run_bounded([ipmitool, *_SENSORS], timeout)
-        log = run_bounded([ipmitool, *_LOG], max(deadline - time.monotonic(), 0.0))
+        sensors = run_bounded([ipmitool, *_SENSORS], timeout, lock=lock)
+        log = run_bounded([ipmitool, *_LOG], max(deadline - time.monotonic(), 0.0), lock=lock)
     except OSError as error:
         why = f"{ipmitool} could not be started: {error.strerror}"
         return BmcState(time=now, boot_id=boot, unreadable=why)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import fcntl
 import os
 import selectors
 import signal
@@ -12,6 +13,7 @@ from dataclasses import dataclass
 
 _MOST_BYTES = 4 << 20
 _REAP_SECONDS = 0.1
+_STEP = 0.05
 
 
 @dataclass(frozen=True, slots=True)
@@ -24,21 +26,31 @@ class Answer:
     timed_out: bool
 
 
-def run_bounded(argv: Sequence[str], timeout: float) -> Answer:
+def run_bounded(argv: Sequence[str], timeout: float, *, lock: str = "") -> Answer:
     """Run ``argv`` for at most ``timeout`` seconds and return all that it printed until then.
 
     The program gets a session of its own. After the time it is killed, but never waited for: a
-    process that sleeps in a driver (state D) does not die until the driver wakes. Raises OSError
-    if the program cannot be started, for example FileNotFoundError.
+    process that sleeps in a driver (state D) does not die until the driver wakes. ``lock`` is a
+    file in a folder that only root can write: the program holds it while it lives, and is not
+    started while another does, so that looks at a device that hangs leave one such process behind.
+    Raises OSError if the program cannot be started, for example FileNotFoundError.
     """
     deadline = time.monotonic() + timeout
-    process = subprocess.Popen(
-        argv,
-        stdin=subprocess.DEVNULL,
-        stdout=subprocess.PIPE,
-        stderr=subprocess.PIPE,
-        start_new_session=True,
-    )
+    held = _take(lock, deadline) if lock else ()
+    if held is None:
+        return Answer("", "", None, timed_out=True)
+    try:
+        process = subprocess.Popen(
+            argv,
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+            start_new_session=True,
+            pass_fds=held,
+        )
+    finally:
+        for handle in held:
+            os.close(handle)
     output, errors, ended = _collect(process, deadline)
     status = _status(process, deadline) if ended else None
     if status is None:
@@ -47,6 +59,29 @@ def run_bounded(argv: Sequence[str], timeout: float) -> Answer:
         if pipe is not None:
             pipe.close()
     return Answer(output, errors, status, timed_out=status is None)
+
+
+def _take(lock: str, deadline: float) -> tuple[int, ...] | None:
+    """The handle that holds the lock, for the program to inherit; none where there can be no lock,
+    and None where it was not free in time.
+    """
+    try:
+        handle = os.open(lock, os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW | os.O_CLOEXEC, 0o600)
+    except OSError:
+        return ()
+    while True:
+        try:
+            fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            if time.monotonic() >= deadline:
+                os.close(handle)
+                return None
+            time.sleep(_STEP)
+        except OSError:
+            os.close(handle)
+            return ()
+        else:
+            return (handle,)
 
 
 def _collect(process: subprocess.Popen[bytes], deadline: float) -> tuple[str, str, bool]:

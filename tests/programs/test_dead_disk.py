@@ -14,6 +14,8 @@ import ClusterShell
 import pytest
 import silent_disk
 
+from slurm_failover.sources.bounded import run_bounded
+
 ROOT = Path(__file__).parents[2]
 LIBRARIES = Path(ClusterShell.__file__).parents[1]
 HOOK = """
@@ -27,11 +29,11 @@ sys.argv = ["hooks.py", sys.argv[1]]
 runpy.run_path({hooks!r}, run_name="__main__")
 """
 SHORTER = {
-    "-k 5 45": "-k 1 2",
-    "look 45": "look 2",
+    "-k 5 45": "-k 1 5",
+    "look 45": "look 5",
     '-k 5 "$1"': '-k 1 "$1"',
-    "-gt 30": "-gt 1",
-    "-k 1 10": "-k 1 2",
+    "-gt 30": "-gt 3",
+    "-k 1 10": "-k 1 5",
 }
 """The scripts' times, so that nobody waits for them here."""
 HOOKS = {
@@ -50,7 +52,7 @@ TOLD = {
     "SLURM_JOB_EXIT_CODE": "256",
     "SLURM_JOB_COMMENT": "failover",
 }
-DEADLINE = 15
+DEADLINE = 40
 
 
 def may_mount() -> bool:
@@ -90,6 +92,7 @@ class Host:
         )
         assert self._server.stdout is not None
         assert self._server.stdout.readline() == b"mounted\n"
+        self.within = ("nsenter", f"--mount=/proc/{self._server.pid}/ns/mnt")
 
     def _install(self, script: Path) -> None:
         text = script.read_text().replace("/etc/slurm-failover/settings.toml", str(self.settings))
@@ -111,10 +114,9 @@ class Host:
         """A hook's exit status, once it has ended and nothing of it keeps its output open, which is
         what Slurm waits for.
         """
-        within = ["nsenter", f"--mount=/proc/{self._server.pid}/ns/mnt"]
         script = self.folder / "share" / "slurm-failover" / HOOKS[name]
         hook = subprocess.Popen(
-            [*within, script], env=TOLD, stdout=subprocess.PIPE, stderr=subprocess.STDOUT
+            [*self.within, script], env=TOLD, stdout=subprocess.PIPE, stderr=subprocess.STDOUT
         )
         hook.communicate(timeout=DEADLINE)
         return hook.returncode
@@ -140,8 +142,9 @@ class Host:
 
     def close(self) -> None:
         """The disk is gone, and whoever slept wakes."""
-        self._server.kill()
-        self._server.communicate()
+        if self._server.poll() is None:
+            self._server.kill()
+            self._server.communicate()
 
 
 @pytest.fixture
@@ -165,6 +168,16 @@ def test_health_checks_do_not_pile_up(host: Host) -> None:
     assert host.calls() == ["healthcheck"] * 3
     assert host.asleep() == 1
     assert (host.folder / "log").read_text().count("another health check is still at work") == 1
+
+
+def test_looks_at_a_source_that_hangs_leave_one_process_behind(host: Host) -> None:
+    lock = str(host.folder / "lock")
+    look = [*host.within, "cat", str(host.state / "counter")]
+    assert [run_bounded(look, 1.0, lock=lock).timed_out for _ in range(3)] == [True] * 3
+    assert host.asleep() == 1
+    assert not run_bounded(["true"], 1.0, lock=str(host.folder / "another")).timed_out
+    host.close()
+    assert run_bounded(["echo", "there"], 10.0, lock=lock).output == "there\n"
 
 
 def test_an_epilog_that_hung_is_not_tried_again(host: Host) -> None:

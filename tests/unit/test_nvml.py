@@ -359,3 +359,25 @@ def test_a_program_s_answer_comes_with_its_status_and_both_outputs() -> None:
     answer = run_bounded(["/bin/sh", "-c", "echo out; echo err >&2; exit 3"], 5.0)
     assert (answer.output, answer.errors, answer.status) == ("out\n", "err\n", 3)
     assert not answer.timed_out
+
+
+def test_a_program_that_can_not_be_killed_keeps_the_next_from_its_device(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    stuck: list[int] = []
+    monkeypatch.setattr(
+        "slurm_failover.sources.bounded.os.killpg", lambda pid, _: stuck.append(pid)
+    )
+    lock = str(tmp_path / "bmc.lock")
+    assert run_bounded(["sleep", "60"], 0.2, lock=lock).timed_out
+    assert run_bounded(["touch", str(tmp_path / "ran")], 0.2, lock=lock).timed_out
+    assert not (tmp_path / "ran").exists()
+    assert run_bounded(["echo", "x"], 5.0, lock=str(tmp_path / "another.lock")).output == "x\n"
+    monkeypatch.undo()
+    os.killpg(*stuck, 9)
+    assert run_bounded(["echo", "x"], 5.0, lock=lock).output == "x\n"
+
+
+def test_where_there_can_be_no_lock_a_program_runs_all_the_same(tmp_path: Path) -> None:
+    for lock in (tmp_path, tmp_path / "nowhere" / "bmc.lock"):
+        assert run_bounded(["echo", "x"], 5.0, lock=str(lock)).output == "x\n"

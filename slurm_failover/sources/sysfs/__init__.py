@@ -15,9 +15,14 @@ _READER = Path(__file__).with_name("reader.py")
 
 
 def read_machine(
-    timeout: float, *, sys_root: Path = Path("/sys"), proc: Path = Path("/proc")
+    timeout: float,
+    *,
+    sys_root: Path = Path("/sys"),
+    proc: Path = Path("/proc"),
+    lock: str = "",
 ) -> MachineState:
-    """Look at AER, EDAC, temperatures and InfiniBand ports for at most ``timeout`` seconds.
+    """Look at AER, EDAC, temperatures and InfiniBand ports for at most ``timeout`` seconds; for
+    ``lock`` see run_bounded.
 
     Never raises for what a device does: what is absent or could not be read is missing or None, and
     ``unreadable`` says why the look was cut short.
@@ -25,7 +30,7 @@ def read_machine(
     argv = [sys.executable, "-I", "-S", str(_READER), str(sys_root)]
     now, boot = time.time(), boot_id(str(proc))
     try:
-        answer = run_bounded(argv, timeout)
+        answer = run_bounded(argv, timeout, lock=lock)
         lines = answer.output.rpartition("\n")[0].splitlines()
         state = from_sysfs_reader(lines, now, boot)
     except (OSError, ValueError, TypeError, KeyError, AttributeError) as error:
