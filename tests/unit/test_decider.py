@@ -575,3 +575,27 @@ def test_a_decider_that_gets_nothing_done_leaves_it_to_reconcile(
     assert "left to reconcile" in story.house.story[-1]
     assert len(pauses) < 30
     assert 2 < max(pauses) < 5
+
+
+@pytest.mark.parametrize("method", ["top", "none"])
+@pytest.mark.parametrize(("back", "stays"), [(USER_HOLD, ""), (ADMIN_HOLD, ADMIN_HOLD)])
+def test_a_release_that_slurmctld_forgot_after_a_lost_node_is_made_again(
+    story: Story, monkeypatch: pytest.MonkeyPatch, method: str, back: str, stays: str
+) -> None:
+    label = story.start(size=2)
+    job, release = story.slurm.peek(label), story.slurm.release
+    start, nodes = job.start, ",".join(job.nodes)
+    story.slurm.lose_node("n1")
+    story.house.end_hook(label, start, nodes)
+    story.complete(label)
+
+    def forget(label: str) -> None:
+        monkeypatch.setattr(story.slurm, "release", release)
+        release(label)
+        job.hold = back
+
+    monkeypatch.setattr(story.slurm, "release", forget)
+    monkeypatch.setattr("failover_world.Placement", lambda: Placement(method))
+    story.house.decide()
+    assert (job.state, job.hold) == ("PENDING", stays)
+    assert story.record(label).step is Step.PLACED
