@@ -28,7 +28,12 @@ SHARED = "/shared"
 PYTHON = "/opt/slurm-failover/bin/python"
 HOOK_LOG = "/var/log/slurm/slurm-failover.log"
 HEALTH_CHECK = "/opt/slurm-failover/share/slurm-failover/prolog/healthcheck.sh"
-AT_WORK = "/var/lib/slurm-failover/node/healthcheck.lock"
+AT_WORK = "/run/slurm-failover/healthcheck.lock"
+MAY_MOUNT: dict[str, Any] = {
+    "cap_add": ["SYS_ADMIN"],
+    "devices": ["/dev/fuse"],
+    "security_opt": ["apparmor=unconfined"],
+}
 T = TypeVar("T")
 
 
@@ -77,11 +82,13 @@ class Cluster:
         name: str | None = None,
         keep: bool = False,
         mounts: Mapping[str, str] | None = None,
+        may_mount: bool = False,
     ) -> None:
         """``mounts`` are file systems in memory, by path, that every host has; the value is their
-        mount options.
+        mount options. ``may_mount`` lets root mount more of them, also its own through /dev/fuse.
         """
         self._mounts = dict(mounts or {})
+        self._rights = MAY_MOUNT if may_mount else {}
         self.image = image
         self.name = name or f"slurm-failover-{secrets.token_hex(3)}"
         self._client = docker.from_env(timeout=180)
@@ -121,6 +128,7 @@ class Cluster:
             networking_config={network: endpoint},
             volumes={self.name: {"bind": SHARED, "mode": "rw"}},
             tmpfs=self._mounts,
+            **self._rights,
         )
 
     def has_pyslurm(self) -> bool:

@@ -9,6 +9,7 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
+import silent_disk
 
 SLURM = Path(__file__).parents[2] / "slurm"
 sys.path.insert(0, str(SLURM))
@@ -37,7 +38,7 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
 
 @pytest.fixture(scope="session")
 def _running_cluster(image: str) -> Iterator[Cluster]:
-    cluster = Cluster(image, mounts=MOUNTS)
+    cluster = Cluster(image, mounts=MOUNTS, may_mount=Path(silent_disk.DEVICE).exists())
     try:
         cluster.start()
         yield cluster
