@@ -10,6 +10,7 @@ from rig import Rig
 
 CONF = "/etc/slurm/slurm.conf"
 LOG = "/var/log/slurm/slurmctld.log"
+SLOW = 15
 LIMIT = "SlurmctldParameters=rl_enable,rl_bucket_size=3,rl_refill_rate=1"
 
 
@@ -45,13 +46,19 @@ def has_judged(rig: Rig, node: str) -> bool:
     return "Slurm can not be told" in rig.said(node)
 
 
-def test_slurmctld_answers_after_fifteen_seconds(rig: Rig) -> None:
-    rig.lay_wires(timeout=10, patience=60)
+@pytest.mark.parametrize("timeout", [10, 30], ids=["given up and asked again", "waited for"])
+@pytest.mark.parametrize("call", ["requeuehold", "release"])
+def test_slurmctld_answers_after_fifteen_seconds(rig: Rig, call: str, timeout: int) -> None:
+    """It does at once what it is asked for, and its answer is slow."""
+    rig.lay_wires(timeout=timeout, patience=60)
     job = rig.start()
     rig.forget_steps()
-    rig.trouble(CONTROLLER, 2, "slow")
+    rig.trouble(CONTROLLER, call, "slow")
     rig.end_broken(job)
     rig.bring_back(job, seconds=120)
+    assert rig.has_fired()
+    asked = [step for step in rig.steps(CONTROLLER) if step.startswith(f"scontrol {call} ")]
+    assert len(asked) == (1 if timeout > SLOW else 2)
     rig.check_moved(job)
 
 

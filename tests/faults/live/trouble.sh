@@ -32,7 +32,7 @@ killed_after) ask "$@" && kill -KILL "$PPID" ;;
 lost_before) echo "$silence" >&2; exit 1 ;;
 lost_after) ask "$@" >/dev/null && echo "$silence" >&2; exit 1 ;;
 hangs) exec sleep 120 ;;
-slow) sleep 15; ask "$@" ;;
+slow) ask "$@"; status=$?; sleep 15; exit $status ;;
 gate)
     for _ in $(seq 500); do
         [ -e /shared/steps/open ] && break
