@@ -269,7 +269,6 @@ def test_a_controller_whose_disk_never_answers_lets_jobs_start_and_end_and_decid
 
 SOURCES = {
     "the GPUs": "/etc/nvml-stand-in.conf",
-    "the machine": "/var/lib/slurm-failover-test/sys",
     "the BMC": "/var/lib/slurm-failover-test/bmc",
 }
 """What stands for a driver here, by what a look can not see while that never answers."""
