@@ -10,7 +10,7 @@ from contextlib import contextmanager, redirect_stdout
 from dataclasses import replace
 from io import StringIO
 from types import FrameType
-from typing import Any, NoReturn
+from typing import Any
 
 import click
 from rich.console import Console
@@ -24,8 +24,8 @@ from slurm_failover.settings.tables import Settings
 
 EVERY = 2.0
 """Seconds between two rounds, as watch(1) has it."""
-_ENDS = (signal.SIGTERM, signal.SIGQUIT, signal.SIGTSTP)
-"""What ends or stops a program without its leave: a plain kill, Ctrl-\\ and Ctrl-Z."""
+_ENDS = (signal.SIGINT, signal.SIGTERM, signal.SIGQUIT, signal.SIGTSTP)
+"""What ends or stops a program: Ctrl-C, and without its leave a plain kill, Ctrl-\\ and Ctrl-Z."""
 _BOUNDS = click.FloatRange(0.5, 3600)
 
 watch_option: Callable[[Callable[..., Any]], Callable[..., Any]] = click.option(
@@ -73,22 +73,33 @@ def _draw_anew(draw: Callable[[], None], every: float) -> None:
     """Draw on the terminal, which is as it was whenever somebody ends or stops us."""
     while True:
         try:
-            with (
-                _told_of_signals(),
-                Live(console=Console(), screen=True, auto_refresh=False) as live,
-            ):
-                _show(live, every, "waiting for Slurm")
+            with _Signals() as signals, _screen(signals) as live:
+                _show(live, signals, every, "waiting for Slurm")
                 while True:
-                    _show(live, every, _capture(draw))
+                    _show(live, signals, every, _capture(draw))
                     time.sleep(every)
         except _Told as told:
             signal.raise_signal(told.number)
 
 
-def _show(live: Live, every: float, page: str) -> None:
+def _show(live: Live, signals: _Signals, every: float, page: str) -> None:
     """Rows too wide are folded, as a terminal does it with what is printed once."""
     head = f"Every {every:g} s, {clock(time.time())}\n\n"
-    live.update(Text.from_ansi(head + page, overflow="fold"), refresh=True)
+    with signals.put_off():
+        live.update(Text.from_ansi(head + page, overflow="fold"), refresh=True)
+
+
+@contextmanager
+def _screen(signals: _Signals) -> Iterator[Live]:
+    """The terminal as a page of ours, until the end of the block."""
+    live = Live(console=Console(), screen=True, auto_refresh=False)
+    try:
+        with signals.put_off():
+            live.start()
+        yield live
+    finally:
+        with signals.put_off():
+            live.stop()
 
 
 class _Told(BaseException):
@@ -99,21 +110,42 @@ class _Told(BaseException):
         self.number = number
 
 
-@contextmanager
-def _told_of_signals() -> Iterator[None]:
-    """Raises _Told inside at each signal of ``_ENDS`` that nobody has taken or ignores."""
-    taken = [number for number in _ENDS if signal.getsignal(number) is signal.SIG_DFL]
-    for number in taken:
-        signal.signal(number, _raise_told)
-    try:
-        yield
-    finally:
-        for number in taken:
-            signal.signal(number, signal.SIG_DFL)
+class _Signals:
+    """Raises _Told in the block at each signal of ``_ENDS`` that nobody has taken or ignores."""
 
+    def __init__(self) -> None:
+        self._before: dict[int, Any] = {}
+        self._late: list[int] = []
+        self._waits = False
 
-def _raise_told(number: int, _: FrameType | None) -> NoReturn:
-    raise _Told(number)
+    def __enter__(self) -> _Signals:
+        for number in _ENDS:
+            now = signal.getsignal(number)
+            if now in (signal.SIG_DFL, signal.default_int_handler):
+                self._before[number] = signal.signal(number, self._hear)
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        for number, before in self._before.items():
+            signal.signal(number, before)
+
+    @contextmanager
+    def put_off(self) -> Iterator[None]:
+        """A signal waits for the end of the block: rich that is cut off while it writes keeps all
+        that it is to write afterwards.
+        """
+        self._waits = True
+        try:
+            yield
+        finally:
+            self._waits = False
+        if self._late:
+            raise _Told(self._late.pop(0))
+
+    def _hear(self, number: int, _: FrameType | None) -> None:
+        if not self._waits:
+            raise _Told(number)
+        self._late.append(number)
 
 
 def _write_on(draw: Callable[[], None], every: float, *, heads: bool) -> None:

@@ -109,6 +109,24 @@ def test_what_is_killed_leaves_the_terminal_as_it_was(
     assert "\x1b[?25h" in rest, "the cursor is shown again"
 
 
+def test_a_signal_that_comes_while_the_screen_is_written_waits_for_its_end(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    written: list[str] = []
+
+    class Screen:
+        def update(self, page: object, *, refresh: bool) -> None:
+            os.kill(os.getpid(), signal.SIGINT)
+            written.append(f"{page}")
+
+        start = stop = lambda self: None
+
+    monkeypatch.setattr(watch, "Live", lambda **_: Screen())
+    monkeypatch.setattr(sys.stdout, "isatty", lambda: True)
+    repeat(lambda: None, 1.0, for_programs=False)
+    assert "waiting for Slurm" in written[0]
+
+
 def test_what_is_stopped_leaves_the_terminal_and_comes_back(
     command: list[str], terminals: list[OnTerminal]
 ) -> None:
