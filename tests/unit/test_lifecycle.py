@@ -123,6 +123,11 @@ def test_hostlists_are_merged_and_folded() -> None:
     assert lifecycle.expand("n[09-10]") == ["n09", "n10"]
 
 
+def test_what_is_no_hostlist_stands_for_itself_where_it_is_only_shown() -> None:
+    assert lifecycle.names_in("n[09-10]") == ["n09", "n10"]
+    assert lifecycle.names_in("n[09-") == ["n[09-"]
+
+
 @pytest.mark.parametrize(
     ("change", "is_ours"),
     [
