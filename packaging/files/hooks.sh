@@ -65,6 +65,9 @@ leave_nothing() {
 
 case ${1-} in
 place) place ;;
-leave) if is_called; then leave_empty; else leave_nothing; fi ;;
+leave)
+    if is_called; then leave_empty; else leave_nothing; fi
+    rm -f /var/lib/slurm-failover/controller/since || : # what fails while we are away stays so
+    ;;
 *) sed -n '2,/^set/s/^# \{0,1\}//p' "$0" >&2 && exit 2 ;;
 esac

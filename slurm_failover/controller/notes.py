@@ -73,12 +73,13 @@ class Notes:
         anew. Where nothing can be written nothing is remembered.
         """
         with contextlib.suppress(OSError):
-            if anew or not os.path.exists(self._since):  # noqa: PTH110 - no pathlib on a hook's path
+            if anew or not self.since():
                 files.write_whole(self._since, str(time.time()))
 
     def since(self) -> float:
         """From when on we act here, in seconds since the epoch: a job that ended before then no
-        hook of ours has missed. 0 where that is not known.
+        hook of ours has missed. 0 where that is not known: where it is written nowhere or damaged,
+        or lies ahead, since the clock was set back.
         """
         try:
             begun = float(files.read_whole(self._since) or 0)

@@ -28,6 +28,7 @@ class Home:
             self.write(self.share / "packaged" / name, "exit 3")
         text = SCRIPT.read_text().replace("/opt/slurm-failover", f"{root}/opt/slurm-failover")
         self.script = self.share / "packaged" / "hooks.sh"
+        text = text.replace("/var/lib/", f"{root}/var/lib/")
         self.script.write_text(text.replace("/etc/slurm /run/slurm/conf", ""))
         self.root = root
 
@@ -103,6 +104,20 @@ def test_hooks_that_slurm_does_not_call_go(home: Home) -> None:
     home.call("place")
     assert home.call("leave") == ""
     assert not any(os.path.lexists(home.share / name) for name in HOOKS)
+
+
+@pytest.mark.parametrize("called", ["Prolog=(null)", NAMED])
+def test_a_package_that_goes_acts_no_more_and_forgets_since_when_it_did(
+    home: Home, called: str
+) -> None:
+    since = home.root / "var/lib/slurm-failover/controller/since"
+    since.parent.mkdir(parents=True)
+    since.write_text("1.0")
+    home.slurm_says(called)
+    home.call("place")
+    assert since.exists()
+    home.call("leave")
+    assert [path.name for path in since.parent.parent.rglob("*")] == ["controller"]
 
 
 def test_a_host_of_no_cluster_keeps_no_hooks(home: Home) -> None:

@@ -70,16 +70,22 @@ def test_the_unit_is_exposed_to_little() -> None:
 
 
 @pytest.mark.skipif(not shutil.which("systemctl"), reason="no systemctl here")
-def test_the_units_are_enabled_by_the_commands_that_the_pages_tell(tmp_path: Path) -> None:
+def test_the_units_are_enabled_and_disabled_by_the_commands_that_the_pages_tell(
+    tmp_path: Path,
+) -> None:
     """In a system of its own, whose systemd does not run: so nothing starts ``--now``."""
     home = tmp_path / "opt"
     shutil.copytree(UNIT.parent, home)
     (tmp_path / "usr/lib/systemd/system").mkdir(parents=True)
     (tmp_path / "usr/lib/systemd/system/timers.target").touch()
     told = [words for _, call in commands() if (words := call.split())[0] == "systemctl"]
-    for words in told:
-        words[0:1] = ["systemctl", f"--root={tmp_path}"]
-        argv = [word.replace("$PWD", "/opt") for word in words if word != "--now"]
-        subprocess.run(argv, check=True, capture_output=True)
-    made = {path.name for path in tmp_path.glob("etc/systemd/system/**/*") if path.is_symlink()}
-    assert made == {"slurm-failover-reconcile.service", "slurm-failover-reconcile.timer"}
+    timer, service = "slurm-failover-reconcile.timer", "slurm-failover-reconcile.service"
+
+    def units_after(calls: list[list[str]]) -> set[str]:
+        for words in calls:
+            argv = [word.replace("$PWD", "/opt") for word in words[1:] if word != "--now"]
+            subprocess.run(["systemctl", f"--root={tmp_path}", *argv], check=True)
+        return {path.name for path in tmp_path.glob("etc/systemd/system/**/*") if path.is_symlink()}
+
+    assert units_after([words for words in told if "disable" not in words]) == {timer, service}
+    assert timer not in units_after([words for words in told if "disable" in words])

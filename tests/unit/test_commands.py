@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import subprocess
 import sys
+import time
 from io import BytesIO, TextIOWrapper
 from pathlib import Path
 
@@ -115,6 +116,30 @@ def test_the_owner_of_the_state_opens_it(tmp_path: Path) -> None:
     notes = Notes(str(tmp_path))
     notes.open()
     assert notes.read() == []
+
+
+def test_we_know_from_when_on_we_act_and_while_we_only_observe_it_is_now(tmp_path: Path) -> None:
+    notes = Notes(str(tmp_path))
+    notes.open()
+    assert notes.since() == 0
+    before = time.time()
+    notes.begin(anew=False)
+    begun = notes.since()
+    assert before <= begun <= time.time()
+    notes.begin(anew=False)
+    assert notes.since() == begun
+    notes.begin(anew=True)
+    assert notes.since() > begun
+
+
+@pytest.mark.parametrize("kept", [b"", b"soon", b"\xff", b"nan", b"9e9"])
+def test_what_is_no_time_in_the_past_is_begun_anew(tmp_path: Path, kept: bytes) -> None:
+    notes = Notes(str(tmp_path))
+    notes.open()
+    (tmp_path / "controller" / "since").write_bytes(kept)
+    assert notes.since() == 0
+    notes.begin(anew=False)
+    assert notes.since() > 0
 
 
 @pytest.mark.parametrize("where", [">&-", ">/dev/full"])
