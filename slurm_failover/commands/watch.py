@@ -115,7 +115,7 @@ class _Signals:
 
     def __init__(self) -> None:
         self._before: dict[int, Any] = {}
-        self._late: list[int] = []
+        self._came: list[int] = []
         self._waits = False
 
     def __enter__(self) -> _Signals:
@@ -132,20 +132,21 @@ class _Signals:
     @contextmanager
     def put_off(self) -> Iterator[None]:
         """A signal waits for the end of the block: rich that is cut off while it writes keeps all
-        that it is to write afterwards.
+        that it is to write afterwards. One that was lost before is told of here: Python drops what
+        is raised while it frees an object.
         """
         self._waits = True
         try:
             yield
         finally:
             self._waits = False
-        if self._late:
-            raise _Told(self._late.pop(0))
+        if self._came:
+            raise _Told(self._came[0])
 
     def _hear(self, number: int, _: FrameType | None) -> None:
+        self._came.append(number)
         if not self._waits:
             raise _Told(number)
-        self._late.append(number)
 
 
 def _write_on(draw: Callable[[], None], every: float, *, heads: bool) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import os
 import pty
@@ -109,22 +110,49 @@ def test_what_is_killed_leaves_the_terminal_as_it_was(
     assert "\x1b[?25h" in rest, "the cursor is shown again"
 
 
+class Screen:
+    """A screen that writes down its pages, each while ``meanwhile`` happens."""
+
+    def __init__(self, meanwhile: Callable[[], object] = lambda: None) -> None:
+        self.pages: list[str] = []
+        self.meanwhile = meanwhile
+
+    def start(self) -> None: ...
+
+    def stop(self) -> None: ...
+
+    def update(self, page: object, *, refresh: bool) -> None:
+        self.meanwhile()
+        self.pages.append(f"{page}")
+
+
+def watch_on(screen: Screen, draw: Callable[[], None], monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(watch, "Live", lambda **_: screen)
+    monkeypatch.setattr(sys.stdout, "isatty", lambda: True)
+    monkeypatch.setattr(time, "sleep", lambda _: None)
+    repeat(draw, 1.0, for_programs=False)
+
+
 def test_a_signal_that_comes_while_the_screen_is_written_waits_for_its_end(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    written: list[str] = []
+    screen = Screen(lambda: signal.raise_signal(signal.SIGINT))
+    watch_on(screen, lambda: None, monkeypatch)
+    assert "waiting for Slurm" in screen.pages[0]
+    assert len(screen.pages) == 1
 
-    class Screen:
-        def update(self, page: object, *, refresh: bool) -> None:
-            os.kill(os.getpid(), signal.SIGINT)
-            written.append(f"{page}")
 
-        start = stop = lambda self: None
+def test_a_signal_that_gets_lost_ends_the_watch_at_the_next_page(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    def lose_one() -> None:
+        assert len(screen.pages) < 9
+        with contextlib.suppress(BaseException):
+            signal.raise_signal(signal.SIGINT)
 
-    monkeypatch.setattr(watch, "Live", lambda **_: Screen())
-    monkeypatch.setattr(sys.stdout, "isatty", lambda: True)
-    repeat(lambda: None, 1.0, for_programs=False)
-    assert "waiting for Slurm" in written[0]
+    screen = Screen()
+    watch_on(screen, lose_one, monkeypatch)
+    assert len(screen.pages) == 2
 
 
 def test_what_is_stopped_leaves_the_terminal_and_comes_back(
