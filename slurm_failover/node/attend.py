@@ -100,7 +100,8 @@ class Attendant:
     ) -> Outcome:
         """Bring the node to what its log and the ``readings`` call for. Raises SlurmError."""
         outcome = self._judge(old, log, readings, occasion)
-        if outcome.ledger is not None and outcome.ledger.waits not in ("", log.boot):
+        is_clean = not outcome.standing and not any(reading.unseen for reading in readings)
+        if is_clean and outcome.ledger is not None and outcome.ledger.waits not in ("", log.boot):
             outcome = replace(outcome, ledger=self._end_wait(outcome.ledger))
         if outcome.standing or not any(is_overtaken(old, reading) for reading in readings):
             return outcome

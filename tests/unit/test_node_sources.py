@@ -12,11 +12,14 @@ import pytest
 from nvml_stand_in import TWO_GPUS, stand_in_library  # noqa: F401 - a fixture
 from test_checks import LOST, Node
 
+from slurm_failover.breaker import Word, read_notes, write_word
+from slurm_failover.breaker.word import OPEN
 from slurm_failover.errors import SlurmUnavailable
 from slurm_failover.evidence import read_evidence
 from slurm_failover.model import JobCause
 from slurm_failover.node import attend, untold
 from slurm_failover.settings.tables import NodeSettings
+from slurm_failover.slurm.client import NodeChange
 
 FAULTY = "0000:3b:00"
 HELD = "gpu:1(IDX:0)"
@@ -458,6 +461,28 @@ def test_hooks_that_look_at_once_judge_each_fault_once(node: GpuNode, fault: str
         verdicts = list(pool.map(lambda look: look(), looks))
     assert sum(verdicts) == 1
     assert len([line for line in node.said if line.startswith("drain: ")]) == 1
+
+
+@pytest.mark.parametrize("what", ["the fault stands", "the GPUs can not be seen"])
+def test_a_reboot_ends_the_wait_of_no_drain_before_a_look_shows_a_sound_node(
+    node: GpuNode, what: str
+) -> None:
+    word = write_word("", Word(OPEN, time.time() - 1))
+    node.slurm.update_node("n2", NodeChange(comment=word))
+    node.sources(nvml_timeout=1)
+    node.gpus(gpu1__remap_failed=1)
+    assert not node.checks().check_health()
+
+    node.slurm.drain("n1", "maintenance")
+    node.boot("boot-2")
+    if what == "the GPUs can not be seen":
+        node.gpus(hang__nvmlInitWithFlags=1)
+    node.checks().check_health()
+    assert [note.waits for note in read_notes("n1", node.slurm.peek_node("n1").extra)] == [True]
+
+    node.gpus(gpu1__remap_failed=0, hang__nvmlInitWithFlags=0)
+    node.checks().check_health()
+    assert [note.waits for note in read_notes("n1", node.slurm.peek_node("n1").extra)] == [False]
 
 
 def test_a_reboot_mends_nothing_that_has_to_be_replaced(node: GpuNode) -> None:
