@@ -325,7 +325,8 @@ def _latest_attempt(job: JobFacts, record: Record) -> Attempt | None:
     if job.runs_since(attempt.start):
         return replace(attempt, outcome=RUNNING)
     may_go_on = job.has("PENDING", "RUNNING", "SUSPENDED")
-    if may_go_on or abs(job.start - attempt.start) > SAME_ATTEMPT:
+    # A job that ended while it waited has no nodes: what ended there is not this attempt.
+    if may_go_on or not job.nodes or abs(job.start - attempt.start) > SAME_ATTEMPT:
         # Its end was no failure of its own, or is not decided on: Slurm has it wait, or run, again.
         outcome = _UNDECIDED if record.step is Step.HELD else _REQUEUED
         return replace(attempt, outcome=attempt.outcome or outcome)

@@ -206,7 +206,8 @@ def test_the_end_of_a_job_that_was_cancelled_while_it_waited_is_not_its_attempts
     gone = replace(
         JOB, states=frozenset({"CANCELLED"}), admin_comment=comment, start=90.0, end=90.0
     )
-    waited, ran = (view_job(job, Limits()).latest for job in (gone, replace(gone, start=5.0)))
-    assert waited is not None
-    assert ran is not None
-    assert [(a.outcome, a.end) for a in (waited, ran)] == [("requeued", 0.0), ("cancelled", 90.0)]
+    at_once = replace(gone, start=6.0, end=6.0)
+    ran = replace(gone, start=5.0, nodes="n1")
+    told = [view_job(job, Limits()).latest for job in (gone, at_once, ran)]
+    ends = [(attempt.outcome, attempt.end) for attempt in told if attempt is not None]
+    assert ends == [("requeued", 0.0), ("requeued", 0.0), ("cancelled", 90.0)]
