@@ -15,7 +15,6 @@ from typing import TYPE_CHECKING
 from slurm_failover.node.ledger import (
     JudgedFault,
     Ledger,
-    SourceNote,
     is_same,
     keep_events,
     read_events_kept,
@@ -221,25 +220,20 @@ class Attendant:
             self._say(f"the verdict stands, and Slurm can not be told: {fault.because}; {error}")
             return Outcome(None, verdict=True, standing=standing)
         if waits:
-            before = replace(_before(ledger, blame), waits=ledger.boot)
-            return Outcome(before, standing=standing)
+            from slurm_failover.node.put_off import put_off
+
+            return Outcome(put_off(ledger, blame), standing=standing)
         if judged is not None:
             ledger = self._opened(ledger).judged(ledger.cursor, judged)
             account_fault(self._settings, self._facts, judged, self._say)
         return Outcome(ledger, verdict=judged is not None and acts, standing=standing)
 
     def _end_wait(self, ledger: Ledger) -> Ledger:
-        """The ledger of a node that was rebooted while its drain waited, and shows no fault since:
-        nobody shall take it for a faulty one any more.
-        """
-        from slurm_failover.breaker import drop_waiting, read_notes, write_notes
+        """The ledger of a node that was rebooted while its drain waited, and is sound since."""
         from slurm_failover.node.account import account_end_of_wait
-        from slurm_failover.slurm.client import NodeChange
+        from slurm_failover.node.put_off import forget
 
-        notes = drop_waiting(read_notes(self._node, self._facts.extra))
-        extra = write_notes(self._facts.extra, notes, self._now)
-        if extra != self._facts.extra:
-            self._connect().update_node(self._node, NodeChange(extra=extra))
+        forget(self._connect(), self._facts, self._now)
         self._say("rebooted while its drain was put off, and no fault is seen since: none is due")
         account_end_of_wait(self._settings, self._say)
         return replace(ledger, waits="")
@@ -352,16 +346,3 @@ def _hit(
         ends = [job for job in jobs if job.job_id == ending.job_id]
         hit += [replace(job, start=ending.start) for job in ends]
     return hit
-
-
-def _before(ledger: Ledger, blame: Blame) -> Ledger:
-    """The ledger as if the new records had not been judged: the next look judges them again. What
-    shows a state is judged anew at every look, while the node is in service; so are NVML's events
-    where the last look at them is forgotten.
-    """
-    from slurm_failover.node.gpu_events import SOURCE
-
-    if any(event.source == SOURCE for event in blame.fresh):
-        ledger = ledger.noted(SOURCE, SourceNote())
-    fresh = [event.sequence for event in blame.fresh if event.sequence is not None]
-    return replace(ledger, cursor=min([*(number - 1 for number in fresh), ledger.cursor]))

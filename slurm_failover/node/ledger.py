@@ -65,7 +65,8 @@ class Ledger:
     ``events`` are those that no log keeps, from sources that show a state: as JSON values.
     ``open`` are the faults for which this node was drained and is not known to be back in service.
     ``devices`` are the node's GPUs as last seen in this boot.
-    ``waits`` is the boot in which a drain was put off; empty where none was since the last drain.
+    ``waits`` is the boot in which a drain was put off that a reboot makes up for; empty where none
+    was since the last drain.
     """
 
     boot: str = ""

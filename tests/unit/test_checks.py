@@ -29,6 +29,11 @@ from slurm_failover.sources import kmsg
 LOST = (
     "NVRM: Xid (PCI:0000:3b:00): 79, pid='<unknown>', name=<unknown>, GPU has fallen off the bus."
 )
+FATAL = (
+    "nvidia 0000:3b:00.0: PCIe Bus Error: severity=Uncorrected (Fatal), type=Transaction Layer, "
+    "(Receiver ID)"
+)
+"""What asks for a GPU to be reseated."""
 MEMORY_FAULT = (
     "NVRM: Xid (PCI:0000:3b:00): 31, pid=42, name=python, Ch 00000008, intr 00000000. MMU Fault: "
     "ENGINE GRAPHICS GPCCLIENT_T1_0 faulted @ 0x7f_0. Fault is of type FAULT_PDE ACCESS_TYPE_READ"
@@ -263,6 +268,19 @@ def test_after_a_reboot_every_record_since_boot_is_new(
     node.log.write_text("")
     node.record(LOST, age=3000)
     assert node.checks().check_health()
+
+
+def test_no_reboot_ends_the_wait_for_the_drain_of_what_has_to_be_replaced(
+    node: Node, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    node.slurm.update_node("n2", NodeChange(comment=write_word("", Word(OPEN, time.time() - 1))))
+    node.record(LOST)
+    node.record(FATAL)
+    assert not node.checks().check_health()
+    monkeypatch.setattr(kmsg, "boot_id", lambda *_: "another boot")
+    node.log.write_text("")
+    node.checks().check_health()
+    assert all(note.waits for note in read_notes("n1", node.slurm.peek_node("n1").extra))
 
 
 @pytest.mark.parametrize("is_there_still", [False, True])
