@@ -85,6 +85,10 @@ def _facts(answer: Any) -> Any:
     return JobFacts(**states | lists)
 
 
+CYCLE = 60
+"""Seconds after which Slurm looks at its whole queue, whatever it has missed (sched_interval)."""
+
+
 class LiveWorld:
     """The live cluster as a world. An Epilog that shall not end is one whose slurmd is frozen."""
 
@@ -150,7 +154,7 @@ class LiveWorld:
                 return None  # An array's task is no job of its own before it starts.
             return job if condition(job) else None
 
-        return self._cluster.wait(look, 40, f"awaited state of job {label}")
+        return self._cluster.wait(look, CYCLE + 30, f"awaited state of job {label}")
 
     def _job(self, label: str) -> JobFacts:
         job: JobFacts = self.slurm.job(label)
