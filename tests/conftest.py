@@ -13,8 +13,9 @@ from slurm_failover.node import alone
 settings.register_profile("anywhere", deadline=None, database=None)
 settings.load_profile("anywhere")
 
-# Whoever started the tests in the background may have had them, and what they start, ignore Ctrl-C.
+# Whoever started the tests in the background may have had them, and what they start, ignore both.
 signal.signal(signal.SIGINT, signal.default_int_handler)
+signal.signal(signal.SIGQUIT, signal.SIG_DFL)
 
 # A hook of pytest. It stands here since a process that collects nothing loads no deeper conftest.
 pytest_terminal_summary = scenarios.print_table
