@@ -57,7 +57,7 @@ def _fits(word: str, incomplete: str) -> bool:
 
 def _find_jobs(settings: Settings) -> Iterator[Offer]:
     from slurm_failover.record import tidy
-    from slurm_failover.view import is_flagged
+    from slurm_failover.view.job import is_flagged
 
     for job in _connect(settings).jobs():
         if is_flagged(job) and not job.is_led:

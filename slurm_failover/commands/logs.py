@@ -23,7 +23,7 @@ from slurm_failover.settings.limits import read_limits
 from slurm_failover.settings.tables import Settings
 from slurm_failover.slurm.client import Slurm
 from slurm_failover.slurm.connect import connect
-from slurm_failover.view import view_job
+from slurm_failover.view.job import view_job
 
 _LONGEST_LINE = 1 << 20
 """Bytes; a longer one comes in parts, since nothing keeps a job from writing one without an end."""

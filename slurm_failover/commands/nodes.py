@@ -12,7 +12,7 @@ from slurm_failover.lifecycle import expand, merge_nodes
 from slurm_failover.render import NOTHING, print_json, print_table
 from slurm_failover.settings.tables import Settings
 from slurm_failover.slurm.connect import connect_for_many
-from slurm_failover.view import NodeView, has_findings, view_node
+from slurm_failover.view.node import NodeView, has_findings, view_node
 
 COLUMNS = ("NODE", "STATE", "DRAINED BY US", "JOBS", "REASON")
 OBSERVED = "would have been drained (observe mode)"

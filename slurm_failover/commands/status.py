@@ -24,7 +24,7 @@ from slurm_failover.settings.limits import read_limits
 from slurm_failover.settings.tables import Settings
 from slurm_failover.slurm.client import Slurm
 from slurm_failover.slurm.connect import connect_for_many
-from slurm_failover.view import (
+from slurm_failover.view.job import (
     JobView,
     asks_too_late,
     is_flagged,

@@ -14,7 +14,7 @@ from slurm_failover.doctor.finding import Finding, error, ok, warning
 from slurm_failover.doctor.host import Host
 from slurm_failover.model import JobFacts
 from slurm_failover.slurm.connect import connect
-from slurm_failover.view import is_flagged
+from slurm_failover.view.job import is_flagged
 from slurm_failover.wiring import SPANK_PLUGIN, Role, lua_path
 
 _CLOCK = 5

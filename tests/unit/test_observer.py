@@ -22,7 +22,7 @@ from slurm_failover.node.checks import NodeChecks
 from slurm_failover.record import Attempt, Record, State, write_record
 from slurm_failover.slurm.client import NodeChange
 from slurm_failover.slurm.observe import Observer
-from slurm_failover.view import view_foreseen, view_job
+from slurm_failover.view.job import view_foreseen, view_job
 
 
 @pytest.fixture

@@ -29,7 +29,7 @@ from slurm_failover.suspicion import (
     suspect,
     write_quiet,
 )
-from slurm_failover.view import view_job
+from slurm_failover.view.job import view_job
 
 AFTER = 600
 

@@ -10,7 +10,8 @@ from slurm_failover.breaker import FaultNote, write_notes
 from slurm_failover.evidence import write_evidence
 from slurm_failover.model import Evidence, JobCause, JobFacts, Limits, NodeFacts
 from slurm_failover.record import Attempt, Record, State, Step, write_record
-from slurm_failover.view import has_findings, is_flagged, view_job, view_node
+from slurm_failover.view.job import is_flagged, view_job
+from slurm_failover.view.node import has_findings, view_node
 
 KEYS = {
     *("job_id", "label", "user", "name", "slurm_state", "state", "display", "retries"),

@@ -1,4 +1,4 @@
-"""What users see of a job and of a node: facts and record in the words of the flows. Pure."""
+"""What users see of a job: facts and record in the words of the flows. Pure."""
 
 from __future__ import annotations
 
@@ -89,33 +89,6 @@ class JobView:
             "cause": self.cause or None,
             "because": self.because or None,
             "history": [_attempt_as_json(attempt) for attempt in self.history],
-        }
-
-
-@dataclass(frozen=True, slots=True)
-class NodeView:
-    """One node as ``nodes`` shows it: its state, and what its own looks have found.
-
-    ``is_back`` says that it was taken out of service for its latest fault, and is in service again.
-    """
-
-    name: str
-    slurm_state: str
-    reason: str
-    ours: bool
-    findings: tuple[dict[str, Any], ...]
-    faults: tuple[dict[str, Any], ...] = ()
-    is_back: bool = False
-
-    def as_json(self) -> dict[str, Any]:
-        """The view as a JSON object."""
-        return {
-            "node": self.name,
-            "slurm_state": self.slurm_state,
-            "reason": self.reason or None,
-            "drained_by_us": self.ours,
-            "evidence": list(self.findings),
-            "faults": list(self.faults),
         }
 
 
@@ -237,36 +210,6 @@ def _would_be(record: Record) -> str:
         moved = record.state is State.FAILOVERINPROGRESS
         return "would be failed over" if moved else "would be tried again"
     return "would be cancelled" if record.step is Step.TO_CANCEL else "would be held"
-
-
-def view_node(node: NodeFacts) -> NodeView:
-    """What to show of a node."""
-    findings = tuple(
-        {"job_id": one.job_id, "cause": one.cause.value, "because": one.because, "time": one.time}
-        for one in read_evidence(node.name, node.extra)
-    )
-    ours = node.reason.startswith(REASON_PREFIX)
-    state = "+".join(sorted(node.states))
-    faults = tuple(
-        {
-            "code": note.code,
-            "because": note.because,
-            "time": note.time,
-            "waits": note.waits,
-            "observed": note.observed,
-            "jobs": sorted({job for job, _ in note.attempts}),
-        }
-        for note in read_notes(node.name, node.extra)
-    )
-    in_service = not node.has("DRAIN", "DOWN", "FAIL")
-    is_past = bool(faults) and in_service and not any(fault["waits"] for fault in faults)
-    is_back = is_past and not faults[-1]["observed"]
-    return NodeView(node.name, state, tidy(node.reason, 255), ours, findings, faults, is_back)
-
-
-def has_findings(view: NodeView) -> bool:
-    """Whether we know anything against a node."""
-    return view.ours or bool(view.findings) or bool(view.faults)
 
 
 def _read(job: JobFacts) -> tuple[Record | None, str]:
