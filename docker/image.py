@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import argparse
 import configparser
+import fcntl
 import hashlib
 import os
 import platform
@@ -19,6 +20,7 @@ import sys
 import tempfile
 import time
 from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from pathlib import Path
 
 from docker.errors import ImageNotFound
@@ -170,14 +172,31 @@ def required(option: str, section: str = "options") -> list[str]:
     return setup[section][option].split("\n")[1:]
 
 
+def cache_folder() -> Path:
+    """What is kept between builds."""
+    home = Path(os.environ.get("XDG_CACHE_HOME", "~/.cache")).expanduser()
+    return _made(home / "slurm-failover")
+
+
+@contextmanager
+def building_alone() -> Iterator[None]:
+    """Wait for any other build: two at once prune, and fill the cache, under each other's feet."""
+    with (cache_folder() / "image.lock").open("w") as lock:
+        try:
+            fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            say("waiting for another build")
+            fcntl.flock(lock, fcntl.LOCK_EX)
+        yield
+
+
 def fetch(python: str, wheels: Sequence[str], sources: Sequence[str], target: Path) -> None:
     """Copy wheels for the image's Python and source packages to a folder, from a cache if there."""
-    home = Path(os.environ.get("XDG_CACHE_HOME", "~/.cache")).expanduser()
     wanted = f"{python} {platform.machine()} {wheels} {sources}"
-    cache = home / "slurm-failover" / f"wheels-{hashlib.sha256(wanted.encode()).hexdigest()[:12]}"
+    cache = cache_folder() / f"wheels-{hashlib.sha256(wanted.encode()).hexdigest()[:12]}"
     if not cache.is_dir():
         say(f"downloading {', '.join((*wheels, *sources))} for Python {python}")
-        partial = Path(tempfile.mkdtemp(dir=_made(cache.parent)))
+        partial = Path(tempfile.mkdtemp(dir=cache.parent))
         options = ("--only-binary=:all:", "--python-version", python, "--dest", partial)
         pip("download", *options, *wheels)
         if sources:
@@ -256,7 +275,10 @@ def main() -> None:
     """Print the tag of the image for one Debian suite."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--suite", default="trixie", help="Debian suite (trixie: Slurm 24.11)")
-    print(ensure(parser.parse_args().suite))
+    suite = parser.parse_args().suite
+    with building_alone():
+        tag = ensure(suite)
+    print(tag)
 
 
 if __name__ == "__main__":

@@ -127,9 +127,9 @@ def uninstall(cluster: Cluster) -> None:
         cluster.check(host, command)
 
 
-def fail_over(story: Story) -> int:
-    """The success flow; the job's id."""
-    job = story.start("--failover", comment=None, nodes=2)
+def fail_over(story: Story, comment: str | None = None) -> int:
+    """The success flow, asked for by the option or else by the comment; the job's id."""
+    job = story.start(*(() if comment else ("--failover",)), comment=comment, nodes=2)
     first = story.nodes(job)
     story.cluster.inject(first[0], LOST)
     story.end(job, 1)
@@ -141,6 +141,18 @@ def fail_over(story: Story) -> int:
     assert "attempt 0 on" in story.cluster.output(job), "one log for both attempts"
     story.cluster.check(CONTROLLER, ["scontrol", "update", f"NodeName={first[0]}", "State=RESUME"])
     return job
+
+
+def ask_doctor(cluster: Cluster) -> None:
+    """On controller, nodes and login host all is well."""
+    for host, user, *role in (
+        (CONTROLLER, "root"),
+        ("n1", "root"),
+        ("n4", "root"),
+        (CONTROLLER, "alice", "--role", "login"),
+    ):
+        done = cluster.run(host, ["slurm-failover", "doctor", *role], user)
+        assert (done.rc, "warning" in done.stdout) == (0, False), done.stdout + done.stderr
 
 
 def run_plainly(story: Story) -> str:
@@ -158,11 +170,7 @@ def test_a_new_admin_installs_looks_fails_over_and_uninstalls(story: Story) -> N
     assert pictures(cluster) == before, "nothing is written unless told"
 
     install(cluster)
-    for host, user in ((CONTROLLER, "root"), ("n1", "root"), ("n4", "root")):
-        done = cluster.run(host, ["slurm-failover", "doctor"], user)
-        assert (done.rc, "warning" in done.stdout) == (0, False), done.stdout + done.stderr
-    login = cluster.run(CONTROLLER, ["slurm-failover", "doctor", "--role", "login"], "alice")
-    assert login.rc == 0, login.stdout + login.stderr
+    ask_doctor(cluster)
     fail_over(story)
     assert "all in place" in cluster.check(CONTROLLER, ["slurm-failover", "install", "--apply"])
 
@@ -170,6 +178,18 @@ def test_a_new_admin_installs_looks_fails_over_and_uninstalls(story: Story) -> N
     assert pictures(cluster) == before
     assert run_plainly(story) == "plain\n"
     assert "--failover" not in cluster.check(CONTROLLER, ["sbatch", "--help"])
+
+
+def test_a_site_without_the_plugin_is_all_right_and_asks_by_the_comment(story: Story) -> None:
+    cluster, folder = story.cluster, "/usr/lib/slurm-failover"
+    each(lambda host: cluster.check(host, f"mv {folder} {folder}.away"), HOSTS)
+    try:
+        install(cluster)
+        ask_doctor(cluster)
+        fail_over(story, comment="failover")
+        uninstall(cluster)
+    finally:
+        each(lambda host: cluster.check(host, f"mv {folder}.away {folder}"), HOSTS)
 
 
 def test_what_a_site_has_works_beside_us_and_after_us(story: Story) -> None:

@@ -595,7 +595,7 @@ def test_a_clock_that_differs_from_the_controller_s_is_told(
     ("said", "level"),
     [
         ("  --failover=N  after a hardware fault", Level.OK),
-        ("  --requeue", Level.WARNING),
+        ("  --requeue", Level.OK),
         ("sbatch: error: spank: /x/slurm_failover.so: Incompatible plugin version", Level.ERROR),
         ("sbatch: plugin_load: Incompatible Slurm plugin /x/slurm_failover.so", Level.ERROR),
     ],
@@ -605,6 +605,18 @@ def test_the_option_must_be_known_to_this_release(
 ) -> None:
     (finding,) = cluster.check_option(asked(monkeypatch, said))
     assert finding.level is level
+
+
+def test_a_plugin_that_is_there_and_is_not_loaded_is_told(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    plugin = tmp_path / "slurm_failover.so"
+    monkeypatch.setattr(cluster, "SPANK_PLUGIN", str(plugin))
+    (absent,) = cluster.check_option(asked(monkeypatch, "  --requeue"))
+    assert (absent.level, absent.remedy) == (Level.OK, "")
+    plugin.touch()
+    (idle,) = cluster.check_option(asked(monkeypatch, "  --requeue"))
+    assert (idle.level, idle.remedy) == (Level.WARNING, "slurm-failover install --apply")
 
 
 def test_lua_scripts_that_slurm_loads_must_call_ours(tmp_path: Path, home: Path) -> None:
