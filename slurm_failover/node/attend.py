@@ -20,7 +20,13 @@ from slurm_failover.node.ledger import (
     read_events_kept,
 )
 from slurm_failover.node.look import Look, look_at_log, read_faults, read_rules
-from slurm_failover.node.remember import count_gpus, is_overtaken, read_devices, take
+from slurm_failover.node.remember import (
+    count_gpus,
+    is_overtaken,
+    read_devices,
+    take,
+    what_is_hidden,
+)
 
 if TYPE_CHECKING:
     from slurm_failover.attribution import JobGpus
@@ -99,9 +105,11 @@ class Attendant:
     ) -> Outcome:
         """Bring the node to what its log and the ``readings`` call for. Raises SlurmError."""
         outcome = self._judge(old, log, readings, occasion)
-        is_clean = not outcome.standing and not any(reading.unseen for reading in readings)
-        if is_clean and outcome.ledger is not None and outcome.ledger.waits not in ("", log.boot):
-            outcome = replace(outcome, ledger=self._end_wait(outcome.ledger))
+        ledger = outcome.ledger
+        if ledger is not None and ledger.waits not in ("", log.boot):
+            is_seen = not (what_is_hidden(ledger) or any(reading.unseen for reading in readings))
+            if is_seen and not outcome.standing:
+                outcome = replace(outcome, ledger=self._end_wait(ledger))
         if outcome.standing or not any(is_overtaken(old, reading) for reading in readings):
             return outcome
         return replace(outcome, standing=OVERTAKEN)

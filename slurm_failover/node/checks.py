@@ -120,6 +120,7 @@ class NodeChecks:
         SlurmError.
         """
         from slurm_failover.node.attend import OVERTAKEN
+        from slurm_failover.node.remember import what_is_hidden
 
         for _ in range(RECHECKS):
             ledger = self.read_ledger()
@@ -129,7 +130,7 @@ class NodeChecks:
                 break
         if outcome.ledger is None:
             return outcome.standing or "another look at this node has not ended in time"
-        return outcome.standing or _what_is_hidden(outcome.ledger)
+        return outcome.standing or what_is_hidden(outcome.ledger)
 
     def missing_reboot(self, reason: str) -> str:
         """What asked for a reboot that this node has not had, as a sentence; empty if nothing did.
@@ -199,10 +200,11 @@ class NodeChecks:
         ledger = outcome.ledger
         if not self._settings.nodes.resume_after_repair or ledger is None or not ledger.open:
             return
+        from slurm_failover.node.remember import what_is_hidden
         from slurm_failover.node.repair import is_repaired
 
         repaired = all(is_repaired(fault, ledger.boot) for fault in ledger.open)
-        if outcome.standing or not repaired or _what_is_hidden(ledger):
+        if outcome.standing or not repaired or what_is_hidden(ledger):
             return
         if self._find_out_of_service() is None:
             return
@@ -281,12 +283,3 @@ class NodeChecks:
         from slurm_failover.slurm.connect import connect
 
         return connect(self._settings, self._say)
-
-
-def _what_is_hidden(ledger: Ledger) -> str:
-    """Why a node that should have GPUs can not be called healthy; empty if its GPUs are seen."""
-    from slurm_failover.node.remember import expected_gpus
-
-    unseen = ledger.note("nvml").unseen
-    has_gpus = bool(ledger.devices or expected_gpus(ledger))
-    return f"can not see {unseen}" if unseen and has_gpus else ""

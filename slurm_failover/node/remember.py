@@ -73,6 +73,13 @@ def expected_gpus(ledger: Ledger) -> int | None:
     return int(memory) if memory.isdecimal() else None
 
 
+def what_is_hidden(ledger: Ledger) -> str:
+    """Why a node that should have GPUs can not be called healthy; empty if its GPUs are seen."""
+    unseen = ledger.note("nvml").unseen
+    has_gpus = bool(ledger.devices or expected_gpus(ledger))
+    return f"can not see {unseen}" if unseen and has_gpus else ""
+
+
 def is_count_due(ledger: Ledger, now: float) -> bool:
     """Whether the health check should ask for the node's GRES."""
     return abs(now - ledger.note(GRES).time) >= GRES_INTERVAL

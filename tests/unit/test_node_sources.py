@@ -463,12 +463,16 @@ def test_hooks_that_look_at_once_judge_each_fault_once(node: GpuNode, fault: str
     assert len([line for line in node.said if line.startswith("drain: ")]) == 1
 
 
+def open_breaker(node: GpuNode) -> None:
+    word = write_word("", Word(OPEN, time.time() - 1))
+    node.slurm.update_node("n2", NodeChange(comment=word))
+
+
 @pytest.mark.parametrize("what", ["the fault stands", "the GPUs can not be seen"])
 def test_a_reboot_ends_the_wait_of_no_drain_before_a_look_shows_a_sound_node(
     node: GpuNode, what: str
 ) -> None:
-    word = write_word("", Word(OPEN, time.time() - 1))
-    node.slurm.update_node("n2", NodeChange(comment=word))
+    open_breaker(node)
     node.sources(nvml_timeout=1)
     node.gpus(gpu1__remap_failed=1)
     assert not node.checks().check_health()
@@ -481,6 +485,24 @@ def test_a_reboot_ends_the_wait_of_no_drain_before_a_look_shows_a_sound_node(
     assert [note.waits for note in read_notes("n1", node.slurm.peek_node("n1").extra)] == [True]
 
     node.gpus(gpu1__remap_failed=0, hang__nvmlInitWithFlags=0)
+    node.checks().check_health()
+    assert [note.waits for note in read_notes("n1", node.slurm.peek_node("n1").extra)] == [False]
+
+
+def test_no_reboot_ends_the_wait_of_a_drain_while_the_gpus_have_no_driver(
+    node: GpuNode, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    open_breaker(node)
+    (node.folder / "sys").mkdir()
+    node.sources(sysfs=str(node.folder / "sys"))
+    node.record(LOST)
+    node.checks().check_health()
+    node.boot("boot-2")
+    with monkeypatch.context() as without_driver:
+        without_driver.setattr("slurm_failover.node.due.nvml_may_answer", lambda _: False)
+        for _ in range(3):
+            node.checks().check_health()
+    assert [note.waits for note in read_notes("n1", node.slurm.peek_node("n1").extra)] == [True]
     node.checks().check_health()
     assert [note.waits for note in read_notes("n1", node.slurm.peek_node("n1").extra)] == [False]
 
