@@ -127,7 +127,7 @@ class Attendant:
         since = old.since(self._now, self._settings.sources.first_look)
         blame, standing, shown = self._weigh(ledger, log.last, shown, since)
         ledger = keep_events(ledger, shown, self._now) if shown else ledger
-        return self._act(ledger.judged(log.last), blame, standing, occasion)
+        return self._act(old, ledger.judged(log.last), blame, standing, occasion)
 
     def rules(self) -> Catalogue:
         """The rules in force, read when the first is needed."""
@@ -207,7 +207,9 @@ class Attendant:
                 raise
             return False
 
-    def _act(self, ledger: Ledger, blame: Blame, standing: str, occasion: Occasion) -> Outcome:
+    def _act(
+        self, old: Ledger, ledger: Ledger, blame: Blame, standing: str, occasion: Occasion
+    ) -> Outcome:
         from slurm_failover.errors import HookEnded, SlurmError
         from slurm_failover.model import NodeAction
         from slurm_failover.node.account import account_fault
@@ -230,7 +232,7 @@ class Attendant:
         if waits:
             from slurm_failover.node.put_off import put_off
 
-            return Outcome(put_off(ledger, blame), standing=standing)
+            return Outcome(put_off(old, ledger, blame), standing=standing)
         if judged is not None:
             ledger = self._opened(ledger).judged(ledger.cursor, judged)
             account_fault(self._settings, self._facts, judged, self._say)

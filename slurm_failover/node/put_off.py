@@ -6,8 +6,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from slurm_failover.breaker import drop_waiting, read_notes, write_notes
-from slurm_failover.node.gpu_events import SOURCE
-from slurm_failover.node.ledger import Ledger, SourceNote
+from slurm_failover.node.ledger import Ledger
 from slurm_failover.node.repair import repair_of
 from slurm_failover.slurm.client import NodeChange
 
@@ -17,13 +16,14 @@ if TYPE_CHECKING:
     from slurm_failover.slurm.client import Slurm
 
 
-def put_off(ledger: Ledger, blame: Blame) -> Ledger:
-    """The ledger of a node whose drain waits. A reboot ends that, but not for what the log told of
-    once and no reboot mends; a state that is gone is no longer shown.
+def put_off(old: Ledger, ledger: Ledger, blame: Blame) -> Ledger:
+    """The ledger of a node whose drain waits, by the one from before this look and the one after. A
+    reboot ends that, but not for what the log told of once and no reboot mends; a state that is
+    gone is no longer shown.
     """
     told = [event for event in blame.fresh if event.sequence is not None]
     is_mended = not told or repair_of(blame.of_node(), told) != ""
-    return replace(_before(ledger, blame), waits=ledger.boot if is_mended else "")
+    return replace(_before(old, ledger, blame), waits=ledger.boot if is_mended else "")
 
 
 def forget(slurm: Slurm, facts: NodeFacts, now: float) -> None:
@@ -36,12 +36,13 @@ def forget(slurm: Slurm, facts: NodeFacts, now: float) -> None:
         slurm.update_node(facts.name, NodeChange(extra=extra))
 
 
-def _before(ledger: Ledger, blame: Blame) -> Ledger:
-    """The ledger as if the new records had not been judged: the next look judges them again. What
-    shows a state is judged anew at every look, while the node is in service; so are NVML's events
-    where the last look at them is forgotten.
+def _before(old: Ledger, ledger: Ledger, blame: Blame) -> Ledger:
+    """The ledger as if what is new had not been judged: the next look judges it again. A state
+    would be shown anyway while the node is in service, but neither a counter that grew nor a line
+    of the BMC's log: so the look at their source is forgotten.
     """
-    if any(event.source == SOURCE for event in blame.fresh):
-        ledger = ledger.noted(SOURCE, SourceNote())
+    for source in {event.source for event in blame.fresh if event.sequence is None}:
+        note = replace(old.note(source), unseen=ledger.note(source).unseen)
+        ledger = ledger.noted(source, note)
     fresh = [event.sequence for event in blame.fresh if event.sequence is not None]
     return replace(ledger, cursor=min([*(number - 1 for number in fresh), ledger.cursor]))

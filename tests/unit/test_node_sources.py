@@ -507,6 +507,36 @@ def test_no_reboot_ends_the_wait_of_a_drain_while_the_gpus_have_no_driver(
     assert [note.waits for note in read_notes("n1", node.slurm.peek_node("n1").extra)] == [False]
 
 
+@pytest.mark.parametrize("source", ["a counter of a GPU", "a counter in sysfs", "the BMC's log"])
+def test_a_drain_that_was_put_off_is_made_later_for_what_a_source_tells_once(
+    node: GpuNode, source: str
+) -> None:
+    counter = node.folder / "sys/devices/system/edac/mc/mc0/ue_count"
+    counter.parent.mkdir(parents=True)
+    counter.write_text("0\n")
+    logged = "   1 | 03/27/2024 | 10:11:12 | Power Supply #0xfb | Presence detected | Asserted\n"
+    bmc(node, log=logged)
+    node.sources(sysfs=str(node.folder / "sys"), bmc_interval=0)
+    assert not node.checks().check_health()
+
+    open_breaker(node)
+    if source == "a counter of a GPU":
+        node.gpus(gpu1__ecc=2)
+    elif source == "a counter in sysfs":
+        counter.write_text("2\n")
+    else:
+        bmc(node, log=logged + logged.replace("   1", "   2").replace("Presence", "Failure"))
+    for _ in range(2):
+        assert not node.checks().check_health()
+    assert [note.waits for note in read_notes("n1", node.slurm.peek_node("n1").extra)] == [True]
+
+    node.slurm.update_node("n2", NodeChange(comment=""))
+    assert node.checks().check_health()
+    assert node.is_drained
+    node.slurm.resume("n1")
+    assert not node.checks().check_health()
+
+
 def test_a_reboot_mends_nothing_that_has_to_be_replaced(node: GpuNode) -> None:
     node.repairs_itself()
     node.record(LOST)
