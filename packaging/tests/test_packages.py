@@ -70,6 +70,8 @@ def test_on_a_stock_cluster_install_shows_and_does_what_doctor_wants(host: Host)
     host.check("slurm-failover install --apply")
     host.reconfigure()
     host.check(f"touch /root/kmsg; printf '[sources]\\nkmsg = \"/root/kmsg\"\\n' >{SETTINGS}")
+    assert "has not run here yet" in host.run("slurm-failover doctor")[1]
+    host.check("runuser -u slurm -- slurm-failover reconcile")
     status, said = host.run("slurm-failover doctor")
     assert (status, "error" in said) == (1, False), said
     for line in said.splitlines():

@@ -24,11 +24,14 @@ def command(settings: Settings) -> None:
     time and any number of times; a job that needs nothing is left as it is. On a controller that is
     on standby it does nothing, so its timer may run on all of them.
     """
-    open_notes(settings)  # on standby as well: what fails from then on is taken up after a takeover
+    # On standby as well: what fails from then on is taken up after a takeover.
+    notes = open_notes(settings)
     say = in_mode(settings.failover.mode, say_to_terminal)
     slurm = connect_for_many(settings, say)
     if Standby(slurm).is_known():
+        notes.mark_reconciled()
         say_to_terminal("another controller acts for Slurm now: nothing to do on this one")
         return
     count = reconcile(settings, say) + readmit_nodes(slurm, say)
+    notes.mark_reconciled()
     say_to_terminal(f"{count} job{'s' * (count != 1)} had something left to do")

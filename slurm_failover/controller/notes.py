@@ -51,6 +51,7 @@ class Notes:
         self._folder = f"{state_directory}/controller"
         self._waiting = f"{self._folder}/waiting"
         self._since = f"{self._folder}/since"
+        self._reconciled = f"{self._folder}/reconciled"
         self.queue = f"{self._folder}/queue"
 
     def open(self) -> None:
@@ -82,10 +83,21 @@ class Notes:
         or lies ahead, since the clock was set back.
         """
         try:
-            begun = float(files.read_whole(self._since) or 0)
-        except (OSError, ValueError):
+            return _read_time(self._since)
+        except OSError:
             return 0.0
-        return begun if begun <= time.time() else 0.0
+
+    def mark_reconciled(self) -> None:
+        """Remember that reconcile has just been through, or had nothing to do on standby."""
+        with contextlib.suppress(OSError):
+            files.write_whole(self._reconciled, str(time.time()))
+
+    def reconciled(self) -> float:
+        """When reconcile was last through, in seconds since the epoch; 0 where that is not known.
+
+        Raises PermissionError for a user who may not look.
+        """
+        return _read_time(self._reconciled)
 
     def lock(self, name: str) -> str:
         """The path of a lock file."""
@@ -115,3 +127,12 @@ class Notes:
             return Note(int(job_id), str(label), Ending(ending), decode_record(record))
         except (ValueError, TypeError, OverflowError, RecordError):
             return None
+
+
+def _read_time(path: str) -> float:
+    """The time that a file tells; 0 where it is absent or damaged, or its time lies ahead."""
+    try:
+        told = float(files.read_whole(path) or 0)
+    except ValueError:
+        return 0.0
+    return told if told <= time.time() else 0.0

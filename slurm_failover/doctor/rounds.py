@@ -17,6 +17,7 @@ from slurm_failover.doctor.hooks import check_hooks, check_state
 from slurm_failover.doctor.host import Host
 from slurm_failover.doctor.notification import check_notifications
 from slurm_failover.doctor.sources import check_gpus, check_rules, check_sources, check_zone
+from slurm_failover.doctor.timer import check_timer
 from slurm_failover.doctor.watcher import check_watcher
 from slurm_failover.errors import FailoverError
 from slurm_failover.wiring import Role
@@ -33,6 +34,7 @@ CHECKS: tuple[tuple[str, frozenset[Role], Check], ...] = (
     ("Slurm's release", _ALL, check_release),
     ("hooks", _HOOKED, check_hooks),
     ("state folder", _HOOKED, check_state),
+    ("reconcile", _CONTROLLER, check_timer),
     ("notifications", _HOOKED, check_notifications),
     ("slurm.conf", _CONTROLLER, check_config),
     ("Lua scripts", _ALL, check_lua),

@@ -112,10 +112,13 @@ def pictures(cluster: Cluster) -> dict[str, str]:
 
 
 def install(cluster: Cluster) -> None:
-    """As the README says: every node, then the controller, then reconfigure."""
+    """As the README says: every node, then the controller, then reconfigure, and reconcile from
+    time to time.
+    """
     for host in (*NODES, CONTROLLER):
         cluster.check(host, ["slurm-failover", "install", "--apply"])
     reconfigure(cluster)
+    cluster.check(CONTROLLER, ["runuser", "-u", "slurm", "--", "slurm-failover", "reconcile"])
 
 
 def uninstall(cluster: Cluster) -> None:

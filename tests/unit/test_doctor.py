@@ -20,6 +20,7 @@ from click.testing import CliRunner, Result
 from slurm_failover import files
 from slurm_failover.cli import main
 from slurm_failover.commands import doctor as doctor_command
+from slurm_failover.controller.notes import Notes
 from slurm_failover.doctor import cluster, hooks, notification, sources
 from slurm_failover.doctor import host as host_module
 from slurm_failover.doctor.config import (
@@ -32,6 +33,7 @@ from slurm_failover.doctor.config import (
 )
 from slurm_failover.doctor.finding import Finding, Level
 from slurm_failover.doctor.host import Host
+from slurm_failover.doctor.timer import check_timer
 from slurm_failover.doctor.watcher import check_watcher
 from slurm_failover.errors import SlurmUnavailable
 from slurm_failover.health.gpu_state import Gpu, GpuState
@@ -631,6 +633,47 @@ def test_lua_scripts_that_slurm_loads_must_call_ours(tmp_path: Path, home: Path)
         module.touch()
         (tmp_path / name).write_text(f'dofile("{module}")\n')
     assert {f.level for f in cluster.check_lua(host)} == {Level.OK}
+
+
+def keeping_state_in(folder: Path) -> Host:
+    settings = Settings(state=StateSettings(directory=str(folder)))
+    return Host(settings, changed(), frozenset({Role.CONTROLLER}))
+
+
+@pytest.mark.parametrize(
+    ("ago", "level", "words"),
+    [
+        (None, Level.WARNING, "has not run here yet"),
+        (5, Level.OK, "was through 5 s ago"),
+        (599, Level.OK, "s ago"),
+        (7200, Level.WARNING, "last through 120 min ago"),
+        (-60, Level.WARNING, "has not run here yet"),
+    ],
+)
+def test_a_reconcile_that_nobody_runs_is_told(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, ago: int | None, level: Level, words: str
+) -> None:
+    notes = Notes(str(tmp_path))
+    notes.open()
+    now = time.time()
+    if ago is not None:
+        monkeypatch.setattr(time, "time", lambda: now - ago)
+        notes.mark_reconciled()
+    monkeypatch.setattr(time, "time", lambda: now)
+    (finding,) = check_timer(keeping_state_in(tmp_path))
+    assert (finding.level, words in finding.found) == (level, True), finding
+    assert bool(finding.remedy) is (level is not Level.OK)
+
+
+def test_who_may_not_see_when_reconcile_ran_is_told_who_may(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def refuse(path: str) -> str:
+        raise PermissionError(13, "Permission denied", path)
+
+    monkeypatch.setattr(files, "read_whole", refuse)
+    (finding,) = check_timer(keeping_state_in(tmp_path))
+    assert (finding.level, finding.remedy) == (Level.WARNING, "run this as root")
 
 
 # --- the command -------------------------------------------------------------------------------
