@@ -4,8 +4,9 @@ import signal
 from collections.abc import Iterator
 
 import pytest
-import scenarios
 from hypothesis import settings
+from retries import print_retries
+from scenarios import print_table
 
 from slurm_failover.node import alone
 
@@ -17,8 +18,12 @@ settings.load_profile("anywhere")
 signal.signal(signal.SIGINT, signal.default_int_handler)
 signal.signal(signal.SIGQUIT, signal.SIG_DFL)
 
+
 # A hook of pytest. It stands here since a process that collects nothing loads no deeper conftest.
-pytest_terminal_summary = scenarios.print_table
+def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
+    """What was tried again, and the table of the rig."""
+    print_retries(terminalreporter)
+    print_table(terminalreporter)
 
 
 @pytest.fixture(scope="session", autouse=True)

@@ -24,8 +24,6 @@ def print_table(terminalreporter: pytest.TerminalReporter) -> None:
             terminalreporter.write_line(f"{times:6} {broken:4}  {name}")
         times, broken = (sum(column) for column in zip(*rows.values(), strict=True))
         terminalreporter.write_line(f"{times:6} {broken:4}  in all")
-        for report in terminalreporter.stats.get("rerun", []):
-            terminalreporter.write_line(f"tried again: {_scenario(report.nodeid)}")
 
 
 def _reports(reporter: pytest.TerminalReporter) -> Iterator[tuple[pytest.TestReport, int]]:
