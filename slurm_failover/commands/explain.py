@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import re
 import time
 from difflib import get_close_matches
@@ -86,7 +87,7 @@ def _coded(text: str, catalogue: Catalogue) -> list[str]:
 
 def _told(text: str, catalogue: Catalogue) -> list[str]:
     blocks = []
-    for record in parse_lines([text.encode()], now=time.time()):
+    for record in parse_lines([os.fsencode(text)], now=time.time()):
         if (found := claim(record, catalogue)) is not None:
             blocks.append(_told_by(*found))
     return blocks

@@ -230,6 +230,11 @@ def test_a_line_is_explained():
     assert "This line is no event" in words('+ grep -q "out of memory" log').output
 
 
+def test_a_line_with_bytes_that_are_no_text_is_explained():
+    told = words("NVRM: Xid (PCI:0000:3b:00): 79, name=\udcff, GPU has fallen off the bus.")
+    assert told.output.startswith("Xid 79 on GPU 0000:3b:00: GPU has fallen off the bus")
+
+
 def test_what_no_rule_speaks_of_is_told():
     result = words("nonsense")
     assert result.exit_code == 1
