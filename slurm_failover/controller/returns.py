@@ -14,6 +14,7 @@ from ClusterShell.NodeSet import NodeSet
 from slurm_failover.breaker.notes import read_notes
 from slurm_failover.deed import Deed
 from slurm_failover.errors import FailoverError, RecordError
+from slurm_failover.lifecycle import merge_nodes
 from slurm_failover.model import JobFacts, NodeFacts
 from slurm_failover.record import Step, read_record
 from slurm_failover.slurm.client import JobChange, Slurm
@@ -36,11 +37,11 @@ def _excluded_by_us(job: JobFacts) -> NodeSet:
     """The nodes that we keep a waiting job from. One whose decision is under way is left alone."""
     try:
         record = read_record(job.admin_comment) if job.has("PENDING") else None
+        if record is None or record.step not in (Step.NONE, Step.PLACED):
+            return NodeSet()
+        return NodeSet(merge_nodes(record.excluded)) & NodeSet(job.excluded)
     except RecordError:
         return NodeSet()
-    if record is None or record.step not in (Step.NONE, Step.PLACED):
-        return NodeSet()
-    return NodeSet(record.excluded) & NodeSet(job.excluded)
 
 
 def _in_service(slurm: Slurm, names: NodeSet) -> NodeSet:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 from fake_slurmctld import FakeSlurm
 
@@ -56,6 +58,15 @@ def test_a_job_whose_decision_is_under_way_is_left_alone(step: Step) -> None:
     queue = Queue(Record(State.FAILOVERINPROGRESS, step, excluded="n1"))
     assert queue.readmit() == 0
     assert queue.job.excluded == "n[1-2,4]"
+
+
+def test_a_job_whose_record_is_damaged_keeps_no_other_from_its_nodes() -> None:
+    queue = Queue()
+    damaged = queue.slurm.submit("failover")
+    record = replace(MOVED, excluded="n[1-")
+    queue.slurm.peek(damaged).admin_comment = write_record("", record)
+    assert queue.readmit() == 1
+    assert queue.job.excluded == "n4"
 
 
 def test_a_running_job_and_one_without_a_record_are_left_alone() -> None:
