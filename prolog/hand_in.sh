@@ -12,12 +12,14 @@ queue=${state:-/var/lib/slurm-failover}/controller/queue
 entry=$queue/$1.$SLURM_JOB_ID.${SLURM_JOB_START_TIME:-0}
 nodes=${SLURM_HET_JOB_NODELIST:-$SLURM_JOB_NODELIST}
 leave='mkdir -p "$1"; [ -O "$1" ] || exit 3; printf "%s\n" "$3" "$4" >"$2.new" && mv "$2.new" "$2"'
-# Where the disk hangs, Slurm would wait for it: reconcile finds this start or end all the same.
+# Where the disk hangs, Slurm would wait for it: reconcile finds this start or end all the same, and so
+# where nothing can be written.
 timeout -k 1 10 sh -c "$leave" leave "$queue" "$entry" "$nodes" "${SPANK_FAILOVER+=$SPANK_FAILOVER}" \
     >/dev/null 2>&1
 case $? in
+0) ;;
 3) exec "$serve" "$1" "$0" ;; # it says whose the folder should be
-124 | 137)
+*)
     timeout 2 logger -t slurm-failover -p daemon.err "$1: job $SLURM_JOB_ID is left to reconcile: $queue takes nothing"
     exit 0
     ;;

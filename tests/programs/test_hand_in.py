@@ -39,16 +39,21 @@ class Installed:
         script = (self.share / "hand_in.sh").read_text()
         settings = home / "settings.toml"
         script = script.replace("/etc/slurm-failover/settings.toml", str(settings))
+        script = script.replace("export PATH=", f"export PATH={home}/bin:")
         (self.share / "hand_in.sh").write_text(script)
         settings.write_text(
             '[other]\ndirectory = "/nowhere"\n[state]\nlog = "x"\n'
             f'  directory = "{home}/state"  # here\n[last]\ndirectory = "/nowhere"\n'
         )
-        python = home / "bin" / "python3"
-        python.parent.mkdir()
-        python.write_text(INTERPRETER.format(home=home))
-        python.chmod(0o755)
+        (home / "bin").mkdir()
+        self._write_program("python3", INTERPRETER.format(home=home))
+        self._write_program("logger", f'#!/bin/sh\necho "$5" >>"{home}/syslog"\n')
         (home / "lib" / "python3.11" / "site-packages" / "slurm_failover").mkdir(parents=True)
+
+    def _write_program(self, name: str, text: str) -> None:
+        program = self.home / "bin" / name
+        program.write_text(text)
+        program.chmod(0o755)
 
     def start(self, hook: str, **told: str) -> subprocess.Popen[bytes]:
         script = self.share / HOOKS[hook] / f"{hook}.sh"
@@ -113,6 +118,18 @@ def test_the_shell_hands_in_what_the_interpreter_would(
     assert installed.run("epilog_slurmctld", **told) == 0
     (arrival,) = installed.queue.read()
     assert arrival == from_environment(Kind.END, {"SLURM_JOB_ID": "7", **told})
+
+
+@pytest.mark.parametrize("hook", HOOKS)
+def test_a_hook_that_can_not_hand_in_says_so_and_fails_no_job(
+    installed: Installed, hook: str
+) -> None:
+    queue = installed.home / "state" / "controller" / "queue"
+    (queue / f"{hook}.7.0.new").mkdir(parents=True)
+    assert installed.run(hook, SPANK_FAILOVER="2") == 0
+    assert installed.calls() == []
+    said = (installed.home / "syslog").read_text()
+    assert said == f"{hook}: job 7 is left to reconcile: {queue} takes nothing\n"
 
 
 def test_an_arrival_comes_back_as_it_was_added_and_twice_is_once(installed: Installed) -> None:
