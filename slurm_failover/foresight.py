@@ -38,7 +38,7 @@ def foresee(job: JobFacts, nodes: Sequence[NodeFacts], limits: Limits) -> Record
     wish = read_opt_in(job.comment)
     if wish is None or wish.problem or job.has("COMPLETING"):
         return None
-    is_hit = _is_hit_while_running(job, nodes)
+    is_hit = _is_hit_while_running(job, _among(nodes, job.nodes))
     seen = replace(job, states=frozenset({"PENDING"}), failed_node="") if is_hit else job
     ending, _ = read_ending(seen, is_hit, limits=limits)
     if ending is Ending.LEFT_ALONE:
@@ -47,9 +47,14 @@ def foresee(job: JobFacts, nodes: Sequence[NodeFacts], limits: Limits) -> Record
     if not lifecycle.is_running(begun):
         return None
     held = lifecycle.hold(begun, job, ending, 0.0 if job.runs_since(job.start) else job.end)
-    heard = [node for node in nodes if node.name in lifecycle.expand(held.attempt.nodes)]
+    heard = _among(nodes, held.attempt.nodes)
     verdict = decide(imagine_held(job, held), held, heard, limits)
     return lifecycle.apply_verdict(held, verdict)
+
+
+def _among(nodes: Sequence[NodeFacts], hostlist: str) -> list[NodeFacts]:
+    names = frozenset(lifecycle.expand(hostlist))
+    return [node for node in nodes if node.name in names]
 
 
 def _is_hit_while_running(job: JobFacts, nodes: Sequence[NodeFacts]) -> bool:

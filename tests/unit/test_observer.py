@@ -194,8 +194,13 @@ def test_status_says_that_a_job_that_was_hit_while_it_ran_would_be_failed_over(s
 
 @pytest.mark.parametrize(
     "found",
-    [hit(200.0), hit(150.0, JobCause.INTERNAL), hit(150.0, start=50.0)],
-    ids=["by the Epilog", "the program's own", "about another attempt"],
+    [
+        hit(200.0),
+        hit(150.0, JobCause.INTERNAL),
+        hit(150.0, start=50.0),
+        replace(hit(150.0), name="n2"),
+    ],
+    ids=["by the Epilog", "the program's own", "about another attempt", "another node's"],
 )
 def test_what_would_have_stopped_no_job_changes_nothing_for_one_that_ended_well(
     found: NodeFacts,
