@@ -103,5 +103,10 @@ class Accounting:
 
 
 def _name_run(row: Any) -> str:
-    """What tells one run from all others; rows that are no runs have no name of their own."""
-    return json.dumps([row.get("job_id"), row.get("time")]) if isinstance(row, dict) else ""
+    """What tells one run from all others, whatever else becomes of it between two questions; rows
+    that are no runs have no name of their own.
+    """
+    clock = row.get("time") if isinstance(row, dict) else None
+    if not isinstance(clock, dict):
+        return ""
+    return json.dumps([row.get("job_id"), clock.get("start"), clock.get("submission")])

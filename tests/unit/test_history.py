@@ -26,8 +26,10 @@ from slurm_failover.history import (
     Entry,
     Outage,
     Run,
+    entries,
     kept_going,
     lost,
+    named_nodes,
     on_nodes,
     saved,
     tell,
@@ -297,6 +299,32 @@ def test_runs_after_which_a_node_was_lost_are_asked_for_by_their_end(folder: Bin
     assert [run.label for run in Accounting(str(folder.folder)).runs(Span("now-7days"))] == ["11_3"]
     called = folder.called("sacct")
     assert {"--starttime=now-7days", "--endtime=now", "--state=NODE_FAIL,REQUEUED"} <= set(called)
+
+
+def test_a_run_that_ends_between_the_two_questions_is_one(folder: Bin) -> None:
+    went_on = {**ROW, "time": {"start": 1000, "end": 0, "elapsed": 90, "submission": 900}}
+    ended = {**ROW, "time": {"start": 1000, "end": 1100, "elapsed": 100, "submission": 900}}
+    earlier = {**ROW, "time": {"start": 500, "end": 600, "elapsed": 100, "submission": 400}}
+    folder.say("sacct", json.dumps({"jobs": [went_on]}))
+    (folder.folder / "later").write_text(json.dumps({"jobs": [ended, earlier]}))
+    script = (folder.folder / "sacct").read_text()
+    later = f'case "$*" in *--state=*) exec cat {folder.folder}/later ;; esac\ncat '
+    (folder.folder / "sacct").write_text(script.replace("cat ", later))
+    runs = Accounting(str(folder.folder)).runs(Span("now-7days"))
+    assert [run.start for run in runs] == [1000.0, 500.0]
+
+
+def test_a_list_of_nodes_that_many_runs_share_is_read_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    read: list[str] = []
+
+    def names_in(nodes: str) -> list[str]:
+        read.append(nodes)
+        return [nodes]
+
+    monkeypatch.setattr(entries, "names_in", names_in)
+    runs = [replace(RUNS[0], nodes="n1"), replace(RUNS[0], nodes="n1"), replace(RUNS[0], nodes="")]
+    assert named_nodes(runs, [DRAIN]) == {"n1", DRAIN.node}
+    assert read == ["n1"]
 
 
 def test_a_users_jobs_are_asked_for_by_name(folder: Bin) -> None:
