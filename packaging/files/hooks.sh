@@ -63,11 +63,17 @@ leave_nothing() {
     done
 }
 
+forget_since_when() { # we act on this controller: what fails while we are away stays so
+    set_to='s/^[[:space:]]*directory[[:space:]]*=[[:space:]]*["'\'']\([^"'\'']*\).*/\1/p'
+    state=$(sed -n "/^\[state\]/,/^\[/$set_to" /etc/slurm-failover/settings.toml 2>/dev/null) || :
+    rm -f "${state:-/var/lib/slurm-failover}/controller/since" || :
+}
+
 case ${1-} in
 place) place ;;
 leave)
     if is_called; then leave_empty; else leave_nothing; fi
-    rm -f /var/lib/slurm-failover/controller/since || : # what fails while we are away stays so
+    forget_since_when
     ;;
 *) sed -n '2,/^set/s/^# \{0,1\}//p' "$0" >&2 && exit 2 ;;
 esac

@@ -28,7 +28,8 @@ class Home:
             self.write(self.share / "packaged" / name, "exit 3")
         text = SCRIPT.read_text().replace("/opt/slurm-failover", f"{root}/opt/slurm-failover")
         self.script = self.share / "packaged" / "hooks.sh"
-        text = text.replace("/var/lib/", f"{root}/var/lib/")
+        for place in ("/var/lib/", "/etc/slurm-failover/"):
+            text = text.replace(place, f"{root}{place}")
         self.script.write_text(text.replace("/etc/slurm /run/slurm/conf", ""))
         self.root = root
 
@@ -106,11 +107,16 @@ def test_hooks_that_slurm_does_not_call_go(home: Home) -> None:
     assert not any(os.path.lexists(home.share / name) for name in HOOKS)
 
 
+@pytest.mark.parametrize("state", ["var/lib/slurm-failover", "srv/failover"])
 @pytest.mark.parametrize("called", ["Prolog=(null)", NAMED])
 def test_a_package_that_goes_acts_no_more_and_forgets_since_when_it_did(
-    home: Home, called: str
+    home: Home, called: str, state: str
 ) -> None:
-    since = home.root / "var/lib/slurm-failover/controller/since"
+    if state.startswith("srv"):
+        settings = home.root / "etc/slurm-failover/settings.toml"
+        settings.parent.mkdir(parents=True)
+        settings.write_text(f'[state]\ndirectory = "{home.root}/{state}"\n')
+    since = home.root / state / "controller" / "since"
     since.parent.mkdir(parents=True)
     since.write_text("1.0")
     home.slurm_says(called)
