@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 import click
 
 from slurm_failover.cli import say_to_terminal
 from slurm_failover.controller.returns import readmit_nodes
 from slurm_failover.controller.work import open_notes, reconcile
 from slurm_failover.deed import in_mode
+from slurm_failover.log import Log
 from slurm_failover.settings.tables import Settings
 from slurm_failover.slurm.connect import connect_for_many
 from slurm_failover.slurm.standby import Standby
@@ -26,7 +29,7 @@ def command(settings: Settings) -> None:
     """
     # On standby as well: what fails from then on is taken up after a takeover.
     notes = open_notes(settings)
-    say = in_mode(settings.failover.mode, say_to_terminal)
+    say = in_mode(settings.failover.mode, _say_and_log(settings))
     slurm = connect_for_many(settings, say)
     if Standby(slurm).is_known():
         notes.mark_reconciled()
@@ -35,3 +38,18 @@ def command(settings: Settings) -> None:
     count = reconcile(settings, say) + readmit_nodes(slurm, say)
     notes.mark_reconciled()
     say_to_terminal(f"{count} job{'s' * (count != 1)} had something left to do")
+
+
+def _say_and_log(settings: Settings) -> Callable[[str], None]:
+    """To whoever runs this, and to the file in which a site reads what hooks did, if it has one:
+    a decision is told there whoever made it.
+    """
+    if not settings.state.log:
+        return say_to_terminal
+    log = Log("reconcile", settings.state.log)
+
+    def say(message: str) -> None:
+        say_to_terminal(message)
+        log.say(message)
+
+    return say

@@ -135,10 +135,8 @@ def _print_more(view: JobView) -> None:
         release, cancel = f"scontrol release {view.label}", f"scancel {view.label}"
         click.echo(f"\nHeld. Start it again: {release} - end it: {cancel}")
     if view.not_before > time.time():
-        delay = "" if view.can_be_released else "\n"
-        click.echo(
-            f"{delay}Slurm starts it at {_clock(view.not_before)} at the earliest (BeginTime)."
-        )
+        begin = "Once released, it starts" if view.can_be_released else "\nSlurm starts it"
+        click.echo(f"{begin} at {_clock(view.not_before)} at the earliest (BeginTime).")
     if not (view.state or view.history):
         return
     attempts = [*view.history, *filter(None, [view.latest])]

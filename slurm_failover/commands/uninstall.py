@@ -39,6 +39,10 @@ def command(settings: Settings, *, apply: bool, slurm_conf: str | None) -> None:
         make(changes, settings, config)
         if needs_reconfigure(config, changes):
             click.echo("Next, when every host is done: scontrol reconfigure")
+            click.echo(
+                "What we drained stays drained, and what we hold stays held: look with "
+                "`slurm-failover nodes` and `slurm-failover status` before the package goes"
+            )
     for change in planned:
         if change not in changes:
             click.echo(f"{change.path} stays until `scontrol reconfigure`; run this again then")

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import pwd
 import re
+import socket
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 
@@ -13,7 +14,7 @@ from slurm_failover.doctor.config import value
 from slurm_failover.doctor.finding import Finding, error, ok, warning
 from slurm_failover.doctor.host import Host, owners
 from slurm_failover.errors import RuleError, SourceUnreadable
-from slurm_failover.settings.tables import DEFAULT_PATH
+from slurm_failover.settings.tables import DEFAULT_PATH, SourceSettings
 from slurm_failover.sources.journal import read_journal
 from slurm_failover.sources.nvml import read_state
 from slurm_failover.sources.slurmd import read_slots
@@ -73,24 +74,28 @@ def _check_log(check: str, path: str, key: str, *trusted: pwd.struct_passwd) -> 
 
 
 def _check_slurmd_log(host: Host) -> Finding:
-    check, ours = "slurmd's log", host.settings.sources.slurmd_log
-    theirs = value(host.config, "SlurmdLogFile")
-    if not theirs:
+    check, ours = "slurmd's log", _slurmd_log(host, host.settings.sources)
+    configured = value(host.config, "SlurmdLogFile")
+    if not configured:
         return warning(
             check,
             "SlurmdLogFile is not set: failed fetches of container images are not recognised",
-            f"SlurmdLogFile={ours} in slurm.conf",
+            f"SlurmdLogFile={host.settings.sources.slurmd_log} in slurm.conf",
         )
-    theirs = theirs.replace("%n", host.node).replace("%h", os.uname().nodename)
+    theirs = _slurmd_log(host, SourceSettings(slurmd_log=configured))
     if os.path.realpath(theirs) != os.path.realpath(ours):
         return warning(
             check,
             f"slurmd writes to {theirs}, and {ours} is read",
-            f'[sources] slurmd_log = "{theirs}" in settings.toml',
+            f'[sources] slurmd_log = "{configured}" in settings.toml',
         )
     # Slurm's log folder is SlurmUser's, who can have Slurm run anything as root anyway.
     trusted = [host.slurm_user] if host.slurm_user else []
     return _check_log(check, ours, "[sources] slurmd_log", *trusted)
+
+
+def _slurmd_log(host: Host, sources: SourceSettings) -> str:
+    return sources.slurmd_log_of(host.node, socket.gethostname().partition(".")[0])
 
 
 def _check_bmc(ipmitool: str) -> Finding:
@@ -164,7 +169,7 @@ def _devices(gpus: tuple[object, ...]) -> int:
 
 def check_zone(host: Host) -> Iterator[Finding]:
     """Whether slurmd stamps its log in the zone in which we read it."""
-    path = Path(host.settings.sources.slurmd_log)
+    path = Path(_slurmd_log(host, host.settings.sources))
     try:
         written = path.stat().st_mtime
         with path.open("rb") as file:

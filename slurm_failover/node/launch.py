@@ -74,8 +74,9 @@ def is_told(slurm: Slurm, entry: Evidence, nodelist: str, pause: Callable[[float
 def _find(environment: Mapping[str, str], settings: Settings, node: str) -> Evidence | None:
     """What this node's witnesses say of the image; None where it is no matter of images."""
     job_id, start = int(environment["SLURM_JOB_ID"]), float(environment["SLURM_JOB_START_TIME"])
+    log = settings.sources.slurmd_log_of(node, os.uname().nodename.partition(".")[0])
     for records in (
-        _daemon_records(settings.sources.slurmd_log, job_id, start),
+        _daemon_records(log, job_id, start),
         _launcher_records(environment, node),
     ):
         entry = _judge(records, node, job_id, start, settings) if records else None

@@ -151,7 +151,8 @@ class SourceSettings:
     )
     slurmd_log: str = setting(
         "/var/log/slurm/slurmd.log",
-        "slurmd's log (SlurmdLogFile), where failed fetches of container images are found.",
+        "slurmd's log (SlurmdLogFile), where failed fetches of container images are found. As in "
+        "slurm.conf, `%n` stands for the node's name and `%h` for its host's.",
     )
     nvml: bool = setting(True, "Whether NVML is asked for the state of the GPUs.")
     nvml_timeout: int = setting(
@@ -181,6 +182,10 @@ class SourceSettings:
         at_least=0,
         at_most=86400,
     )
+
+    def slurmd_log_of(self, node: str, host: str) -> str:
+        """slurmd's log on a node of that name, on the host of that name (without its domain)."""
+        return self.slurmd_log.replace("%n", node).replace("%h", host)
 
 
 @dataclass(frozen=True, slots=True)
@@ -243,7 +248,9 @@ class StateSettings:
         "/var/lib/slurm-failover",
         "Holds `node/` (root's) on nodes and `controller/` (SlurmUser's) on controllers.",
     )
-    log: str = setting("", "File that hooks append their log to. Empty: syslog, facility daemon.")
+    log: str = setting(
+        "", "File that hooks and reconcile append their log to. Empty: syslog, facility daemon."
+    )
 
 
 @dataclass(frozen=True, slots=True)

@@ -9,8 +9,9 @@ import json
 import secrets
 import threading
 import time
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
 from itertools import chain
 from typing import Any, NamedTuple, TypeVar
 
@@ -80,13 +81,17 @@ class Cluster:
         self,
         image: str,
         name: str | None = None,
+        *,
         keep: bool = False,
         mounts: Mapping[str, str] | None = None,
         may_mount: bool = False,
+        forgets_pyslurm: bool = False,
     ) -> None:
         """``mounts`` are file systems in memory, by path, that every host has; the value is their
         mount options. ``may_mount`` lets root mount more of them, also its own through /dev/fuse.
+        ``forgets_pyslurm``: it is taken away, as on a site that has none.
         """
+        self._forgets_pyslurm = forgets_pyslurm
         self._mounts = dict(mounts or {})
         self._rights = MAY_MOUNT if may_mount else {}
         self.image = image
@@ -107,6 +112,9 @@ class Cluster:
         self._containers[CONTROLLER] = self._create(CONTROLLER, str(network.name))
         self._containers |= each(lambda host: self._create(host, str(network.name)), NODES)
         self.wait(self._all_idle, 60, "four idle nodes after the cluster's start")
+        if self._forgets_pyslurm:
+            forget = [PYTHON, "-m", "pip", "uninstall", "-qy", "pyslurm"]
+            each(lambda host: self.check(host, forget), HOSTS)
 
     def stop(self) -> None:
         """Remove everything that ``start`` made."""
@@ -136,23 +144,41 @@ class Cluster:
         look = "import importlib.util as u, sys; sys.exit(u.find_spec('pyslurm') is None)"
         return self.run(CONTROLLER, [PYTHON, "-I", "-c", look]).rc == 0
 
-    def forget_pyslurm(self) -> None:
-        """Take pyslurm away, as on a site that has none."""
-        each(
-            lambda host: self.check(host, [PYTHON, "-m", "pip", "uninstall", "-qy", "pyslurm"]),
-            HOSTS,
-        )
-
     def reset(self) -> None:
         """Back to the state after ``start``, for the next test: no job, four idle nodes.
 
-        Job ids, accounting rows and log files stay.
+        Job ids, accounting rows and log files stay. Where that fails the cluster is made anew
+        before it is told, so that no other test meets what one has left.
         """
+        try:
+            self._clean_up()
+        except AssertionError:
+            self.stop()
+            self.start()
+            raise
+
+    def _clean_up(self) -> None:
         each(lambda host: self.check(host, ["cluster-reset", "daemons"]), HOSTS)
         self.check(CONTROLLER, "squeue -h -o %A | xargs -r scancel")
         self.wait(self._queue_is_empty, 60, "an empty queue")
         each(lambda host: self.check(host, ["cluster-reset"], timeout=120), HOSTS)
         self.wait(self._healed, 60, "four idle nodes without a trace of the last test")
+
+    @contextmanager
+    def own_configuration(self) -> Iterator[None]:
+        """What is changed in /etc/slurm meanwhile, on any host, is as before at the end, and known
+        to Slurm: also where a change or a test failed, and whatever daemon it has left dead.
+        """
+        keep = "rm -rf /root/slurm.kept && cp -a /etc/slurm /root/slurm.kept"
+        each(lambda host: self.check(host, keep), HOSTS)
+        try:
+            yield
+        finally:
+            each(lambda host: self.check(host, ["cluster-reset", "daemons"]), HOSTS)
+            self.check(CONTROLLER, "squeue -h -o %A | xargs -r scancel")
+            restore = "rm -rf /etc/slurm && mv /root/slurm.kept /etc/slurm"
+            each(lambda host: self.check(host, restore), HOSTS)
+            self.check(CONTROLLER, ["scontrol", "reconfigure"])
 
     def _queue_is_empty(self) -> bool:
         return not self.check(CONTROLLER, ["squeue", "-h"])
@@ -308,13 +334,15 @@ class Cluster:
             CONTROLLER: (
                 "squeue -o '%i %j %u %T %R %N %Q %k'",
                 "sinfo -N -p gpu -o '%N %T %E'",
-                "scontrol show job",
+                "scontrol show job | tail -n 150",
                 "scontrol show node | grep -E 'NodeName|State|Reason|Extra|Comment'",
                 "tail -n 40 /var/log/slurm/slurmctld.log",
                 f"tail -n 30 {HOOK_LOG}",
             ),
         }
-        commands |= dict.fromkeys(NODES, (f"tail -n 15 {HOOK_LOG}",))
+        commands |= dict.fromkeys(
+            NODES, (f"tail -n 15 {HOOK_LOG}", "tail -n 15 /var/log/slurm/slurmd.log")
+        )
         parts = []
         for host in filter(self._containers.get, commands):
             for command in commands[host]:

@@ -29,11 +29,9 @@ def image(request: pytest.FixtureRequest) -> str:
 
 @pytest.fixture(scope="session")
 def _running_cluster(request: pytest.FixtureRequest, image: str) -> Iterator[Cluster]:
-    cluster = Cluster(image)
+    cluster = Cluster(image, forgets_pyslurm=request.config.getoption("--client") == "scontrol")
     try:
         cluster.start()
-        if request.config.getoption("--client") == "scontrol":
-            cluster.forget_pyslurm()
         yield cluster
     finally:
         cluster.stop()

@@ -34,22 +34,23 @@ def has_gres(cluster: Cluster, gres: str) -> bool:
 def story(cluster: Cluster) -> Iterator[Story]:
     """The live cluster with a node that has no GPU, and has never had one in its ledger."""
     conf = "/etc/slurm/slurm.conf /etc/slurm/gres.conf"
-    cluster.check(BARE, f"chmod -x {HEALTH_CHECK} && cluster-gpus absent")
-    describe(
-        cluster,
-        f"sed -i.gpus 's/^NodeName={BARE} /#&/; s/^NodeName=n.1-4. \\(.*\\) Gres=.*/"
-        f"NodeName=n[1-3] \\1 Gres=gpu:3\\nNodeName={BARE} \\1/' {conf}",
-    )
-    cluster.wait(lambda: has_gres(cluster, ""), 30, "a node without GPUs")
-    cluster.check(BARE, f"flock {AT_WORK} true 2>/dev/null; rm -f {LEDGER}")
-    cluster.check(BARE, f"chmod +x {HEALTH_CHECK}")
-    yield Story(cluster)
-    cluster.check(CONTROLLER, "squeue -h -o %A | xargs -r scancel")
-    describe(cluster, f"for file in {conf}; do mv $file.gpus $file; done")
+    with cluster.own_configuration():
+        cluster.check(BARE, f"chmod -x {HEALTH_CHECK} && cluster-gpus absent")
+        describe(
+            cluster,
+            f"sed -i 's/^NodeName={BARE} /#&/; s/^NodeName=n.1-4. \\(.*\\) Gres=.*/"
+            f"NodeName=n[1-3] \\1 Gres=gpu:3\\nNodeName={BARE} \\1/' {conf}",
+        )
+        try:
+            cluster.wait(lambda: has_gres(cluster, ""), 60, "a node without GPUs")
+            cluster.check(BARE, f"flock {AT_WORK} true 2>/dev/null; rm -f {LEDGER}")
+        finally:
+            cluster.check(BARE, f"chmod +x {HEALTH_CHECK}")
+        yield Story(cluster)
     update = ["scontrol", "update", f"NodeName={BARE}", "State=RESUME"]
     cluster.wait(
         lambda: has_gres(cluster, "gpu:3") or (cluster.run(CONTROLLER, update) and False),
-        30,
+        60,
         "a node with its GPUs again",
     )
 

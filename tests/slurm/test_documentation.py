@@ -50,11 +50,9 @@ RULES = "/etc/slurm-failover/rules.d"
 @pytest.fixture
 def story(cluster: Cluster) -> Iterator[Story]:
     """A cluster whose configuration may be changed."""
-    cluster.check(CONTROLLER, "rm -rf /root/etc && cp -a /etc/slurm /root/etc")
-    yield Story(cluster)
+    with cluster.own_configuration():
+        yield Story(cluster)
     cluster.check(CONTROLLER, f"rm -rf {RULES}")
-    cluster.check(CONTROLLER, "rm -rf /etc/slurm && mv /root/etc /etc/slurm")
-    cluster.check(CONTROLLER, ["scontrol", "reconfigure"])
 
 
 def fail_over(story: Story) -> int:

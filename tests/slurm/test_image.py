@@ -95,23 +95,24 @@ read -r status </shared/gate"""
 @pytest.fixture(scope="module")
 def _launcher(_running_cluster: Cluster) -> Iterator[None]:
     cluster = _running_cluster
+    cluster.reset()
     library = f"{SHARED}/stand-in.so"
     build = f'cd /tmp && cat >s.c <<<"$1" && gcc -shared -fPIC -Wall -Werror -o {library} s.c'
     cluster.check(CONTROLLER, ["bash", "-c", build, "", STAND_IN])
-    each(lambda node: cluster.check(node, f"echo required {library} >{PLUGSTACK}"), NODES)
-    for name, status in LAUNCHERS.items():
-        text = f'[ ! -e {SAID} ] || {{ cat {SAID} >&2; exit {status}; }}; shift 2; exec "$@"'
-        put = ["bash", "-c", 'printf "#!/bin/sh\n%s\n" "$1" >$2; chmod 755 $2', "", text]
-        each(
-            lambda node, put=put, name=name: cluster.check(node, [*put, f"/usr/bin/{name}"]), HOSTS
-        )
-    each(lambda host: cluster.check(host, f"cat >/etc/slurm/oci.conf <<'X'\n{OCI}X\n"), HOSTS)
-    cluster.check(CONTROLLER, ["scontrol", "reconfigure"])
-    yield
-    each(lambda node: cluster.check(node, ["rm", PLUGSTACK]), NODES)
-    made = ["/etc/slurm/oci.conf", *(f"/usr/bin/{name}" for name in LAUNCHERS)]
-    each(lambda host: cluster.check(host, ["rm", *made]), HOSTS)
-    cluster.check(CONTROLLER, ["scontrol", "reconfigure"])
+    with cluster.own_configuration():
+        each(lambda node: cluster.check(node, f"echo required {library} >{PLUGSTACK}"), NODES)
+        for name, status in LAUNCHERS.items():
+            text = f'[ ! -e {SAID} ] || {{ cat {SAID} >&2; exit {status}; }}; shift 2; exec "$@"'
+            put = ["bash", "-c", 'printf "#!/bin/sh\n%s\n" "$1" >$2; chmod 755 $2', "", text]
+            each(
+                lambda node, put=put, name=name: cluster.check(node, [*put, f"/usr/bin/{name}"]),
+                HOSTS,
+            )
+        each(lambda host: cluster.check(host, f"cat >/etc/slurm/oci.conf <<'X'\n{OCI}X\n"), HOSTS)
+        cluster.check(CONTROLLER, ["scontrol", "reconfigure"])
+        yield
+    launchers = [f"/usr/bin/{name}" for name in LAUNCHERS]
+    each(lambda host: cluster.check(host, ["rm", *launchers]), HOSTS)
 
 
 @pytest.fixture

@@ -193,13 +193,8 @@ def test_a_job_of_a_federation_is_told_so_and_fails_as_ever(story: Story) -> Non
 
 
 FEW_IDS = """set -e
-cp -a /etc/slurm/slurm.conf /etc/slurm/slurm.conf.before
 sed -i s/^MinJobAge=.*/MinJobAge=2/ /etc/slurm/slurm.conf
 printf 'FirstJobId=900000\nMaxJobId=900003\n' >>/etc/slurm/slurm.conf
-"""
-ALL_IDS = f"""set -e
-mv /etc/slurm/slurm.conf.before /etc/slurm/slurm.conf
-rm -f {SHARED}/slurm-90000?.out {SHARED}/gate.90000?
 """
 
 
@@ -207,12 +202,11 @@ rm -f {SHARED}/slurm-90000?.out {SHARED}/gate.90000?
 def few_ids(story: Story) -> Iterator[None]:
     """A cluster that soon comes to the end of its job ids, and forgets old jobs."""
     cluster = story.cluster
-    each(lambda host: cluster.check(host, FEW_IDS), HOSTS)
-    cluster.check(CONTROLLER, ["scontrol", "reconfigure"])
-    yield
-    cluster.check(CONTROLLER, "squeue -h -o %A | xargs -r scancel")
-    each(lambda host: cluster.check(host, ALL_IDS), HOSTS)
-    cluster.check(CONTROLLER, ["scontrol", "reconfigure"])
+    with cluster.own_configuration():
+        each(lambda host: cluster.check(host, FEW_IDS), HOSTS)
+        cluster.check(CONTROLLER, ["scontrol", "reconfigure"])
+        yield
+    cluster.check(CONTROLLER, f"rm -f {SHARED}/slurm-90000?.out {SHARED}/gate.90000?")
 
 
 @pytest.mark.usefixtures("few_ids")
@@ -495,13 +489,8 @@ PACKAGE = "/opt/slurm-failover"
 HOOK = f"{PACKAGE}/share/slurm-failover/hook.sh"
 COPIES = ("prolog", "epilog", "prolog_slurmctld", "epilog_slurmctld", "healthcheck", "task_prolog")
 USE_COPIES = f"""set -e
-cp -a /etc/slurm/slurm.conf /etc/slurm/slurm.conf.before
 for name in {" ".join(COPIES)}; do install -m 755 {HOOK} /etc/slurm/$name.sh; done
 sed -i -E 's#={PACKAGE}/share/slurm-failover/[a-z]+/#=/etc/slurm/#' /etc/slurm/slurm.conf
-"""
-USE_OURS = """set -e
-mv /etc/slurm/slurm.conf.before /etc/slurm/slurm.conf
-rm -f /etc/slurm/*.sh
 """
 BREAKS = {
     "uninstalled": f"mv {PACKAGE} {PACKAGE}.away",
@@ -525,13 +514,12 @@ MENDS = {
 def broken(request: pytest.FixtureRequest, story: Story) -> Iterator[str]:
     """The package broken on every host, its hooks called through the site's own copies."""
     cluster = story.cluster
-    each(lambda host: cluster.check(host, USE_COPIES), HOSTS)
-    cluster.check(CONTROLLER, ["scontrol", "reconfigure"])
-    each(lambda host: cluster.check(host, BREAKS[request.param]), HOSTS)
-    yield request.param
-    each(lambda host: cluster.check(host, MENDS[request.param]), HOSTS)
-    each(lambda host: cluster.check(host, USE_OURS), HOSTS)
-    cluster.check(CONTROLLER, ["scontrol", "reconfigure"])
+    with cluster.own_configuration():
+        each(lambda host: cluster.check(host, USE_COPIES), HOSTS)
+        cluster.check(CONTROLLER, ["scontrol", "reconfigure"])
+        each(lambda host: cluster.check(host, BREAKS[request.param]), HOSTS)
+        yield request.param
+        each(lambda host: cluster.check(host, MENDS[request.param]), HOSTS)
 
 
 @pytest.mark.usefixtures("broken")
@@ -551,13 +539,10 @@ def test_without_the_package_jobs_start_run_and_end_as_ever(story: Story) -> Non
 
 def test_the_sites_own_copies_of_the_hooks_do_the_same_work(story: Story) -> None:
     cluster = story.cluster
-    each(lambda host: cluster.check(host, USE_COPIES), HOSTS)
-    cluster.check(CONTROLLER, ["scontrol", "reconfigure"])
-    try:
+    with cluster.own_configuration():
+        each(lambda host: cluster.check(host, USE_COPIES), HOSTS)
+        cluster.check(CONTROLLER, ["scontrol", "reconfigure"])
         job = cluster.wait(story.start, 30, "a job after the reconfiguration")
         first = fail_with_a_fault(story, job)
         assert story.wait_running(job, restarts=1) != [first]
         assert f"{SHARED}/slurm-{job}.out" in cluster.job(job)["standard_output"]
-    finally:
-        each(lambda host: cluster.check(host, USE_OURS), HOSTS)
-        cluster.check(CONTROLLER, ["scontrol", "reconfigure"])

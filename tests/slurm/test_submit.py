@@ -10,14 +10,9 @@ from story import GATED, LOST, Story
 
 LUA = "/opt/slurm-failover/share/slurm-failover/lua"
 ENABLE = f"""set -e
-cp -a /etc/slurm/slurm.conf /etc/slurm/slurm.conf.before
 install -m 644 {LUA}/job_submit.lua {LUA}/cli_filter.lua /etc/slurm
 sed -i s/^JobFileAppend=1/JobFileAppend=0/ /etc/slurm/slurm.conf
 printf 'JobSubmitPlugins=lua\\nCliFilterPlugins=lua\\n' >>/etc/slurm/slurm.conf
-"""
-DISABLE = """set -e
-mv /etc/slurm/slurm.conf.before /etc/slurm/slurm.conf
-rm -f /etc/slurm/job_submit.lua /etc/slurm/cli_filter.lua
 """
 RAW_SUBMIT = r"""
 #include <errno.h>
@@ -59,13 +54,11 @@ int main(int argc, char **argv)
 def _scripts(_running_cluster: Cluster) -> Iterator[None]:
     """Both scripts on every host, and JobFileAppend off."""
     cluster = _running_cluster
-    each(lambda host: cluster.check(host, ENABLE), HOSTS)
-    cluster.check(CONTROLLER, ["scontrol", "reconfigure"])
-    try:
-        yield
-    finally:
-        each(lambda host: cluster.check(host, DISABLE), HOSTS)
+    cluster.reset()
+    with cluster.own_configuration():
+        each(lambda host: cluster.check(host, ENABLE), HOSTS)
         cluster.check(CONTROLLER, ["scontrol", "reconfigure"])
+        yield
 
 
 @pytest.fixture

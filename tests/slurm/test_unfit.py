@@ -26,13 +26,11 @@ def story(cluster: Cluster) -> Iterator[Story]:
 @pytest.fixture
 def holding(cluster: Cluster) -> Iterator[None]:
     """Slurm without nohold_on_prolog_fail."""
-    conf, reread = "/etc/slurm/slurm.conf", ["scontrol", "reconfigure"]
-    each(lambda host: cluster.check(host, f"sed -i 's/,nohold_on_prolog_fail//' {conf}"), HOSTS)
-    cluster.check(CONTROLLER, reread)
-    yield
-    change = f"sed -i '/^SchedulerParameters=/s/$/,nohold_on_prolog_fail/' {conf}"
-    each(lambda host: cluster.check(host, change), HOSTS)
-    cluster.check(CONTROLLER, reread)
+    change = "sed -i 's/,nohold_on_prolog_fail//' /etc/slurm/slurm.conf"
+    with cluster.own_configuration():
+        each(lambda host: cluster.check(host, change), HOSTS)
+        cluster.check(CONTROLLER, ["scontrol", "reconfigure"])
+        yield
 
 
 def told(cluster: Cluster, node: str, since: int = 0) -> str:

@@ -446,9 +446,10 @@ def test_a_log_that_slurmd_does_not_write_to_is_told_with_the_setting(tmp_path: 
     (tmp_path / "other.log").touch()
     host = logs(tmp_path, slurmd_log=f"{tmp_path}/other.log")
     found = {f.check: f for f in sources.check_sources(host)}
-    assert found["slurmd's log"].remedy == (
-        f'[sources] slurmd_log = "{tmp_path}/slurmd.log" in settings.toml'
-    )
+    remedy = f"{tmp_path}/slurm%n.log"
+    assert found["slurmd's log"].remedy == f'[sources] slurmd_log = "{remedy}" in settings.toml'
+    followed = {f.check: f for f in sources.check_sources(logs(tmp_path, slurmd_log=remedy))}
+    assert followed["slurmd's log"].level is Level.OK
 
 
 @contextmanager

@@ -42,7 +42,11 @@ class Node:
 
     def __init__(self, folder: Path) -> None:
         self.folder = folder
-        self.log, self.slurmd, self.note = folder / "log", folder / "slurmd", folder / "7.launcher"
+        self.log, self.slurmd, self.note = (
+            folder / "log",
+            folder / "slurmd.n1",
+            folder / "7.launcher",
+        )
         self.slurm = Keeper("n[1-40]")
         self.said: list[str] = []
 
@@ -56,8 +60,9 @@ class Node:
             **{"SLURM_JOB_UID": str(os.getuid()), "SLURM_JOB_GID": str(os.getgid())},
             **{"SLURM_JOB_NODELIST": nodelist, "SLURM_JOB_STDERR": str(self.log)},
         }
+        slurmd = str(self.folder / "slurmd.%n")
         settings = Settings(
-            sources=SourceSettings(slurmd_log=str(self.slurmd), rules=str(self.folder / "none")),
+            sources=SourceSettings(slurmd_log=slurmd, rules=str(self.folder / "none")),
             state=StateSettings(directory=str(self.folder / "state")),
         )
         launch.report_image(told, settings, node, self.said.append)

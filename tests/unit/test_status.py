@@ -240,7 +240,7 @@ def test_status_says_until_when_slurm_delays_a_requeued_job(
     job = terminal.slurm.job(label)
     soon = round(time.time()) + 60
     at = time.strftime("%Y-%m-%dT%H:%M:%S", time.localtime(soon))
-    words = f"Slurm starts it at {at} at the earliest (BeginTime)."
+    words = f"at {at} at the earliest (BeginTime)."
     for held, restarts, eligible, told in (
         (True, 1, soon, True),
         (False, 1, soon, True),
@@ -249,7 +249,9 @@ def test_status_says_until_when_slurm_delays_a_requeued_job(
     ):
         now = replace(job, held=held, restarts=restarts, eligible=eligible)
         know(terminal, monkeypatch, now)
-        assert (words in terminal.type("status", label).output) is told, now
+        shown = terminal.type("status", label).output
+        assert (words in shown) is told, now
+        assert (f"Once released, it starts {words}" in shown) is (told and held), now
         assert words not in terminal.type("status").output
     decided = Record(State.FAILOVERINPROGRESS, Step.DECIDED, retries=1, max_retries=3)
     moved = replace(job, restarts=1, eligible=soon, admin_comment=write_record("", decided))

@@ -68,13 +68,10 @@ def test_slurmctld_answers_after_fifteen_seconds(rig: Rig, call: str, timeout: i
 @pytest.fixture
 def rationed(cluster: Cluster) -> Iterator[Rig]:
     """slurmctld gives every user few answers a second."""
-    cluster.check(
-        CONTROLLER,
-        f"sed -i.kept 's/^SlurmctldParameters=.*/{LIMIT}/' {CONF} && scontrol reconfigure",
-    )
-    yield Rig(cluster)
-    cluster.check(CONTROLLER, f"mv {CONF}.kept {CONF}")
-    cluster.check(CONTROLLER, "scontrol reconfigure")
+    change = f"sed -i 's/^SlurmctldParameters=.*/{LIMIT}/' {CONF} && scontrol reconfigure"
+    with cluster.own_configuration():
+        cluster.check(CONTROLLER, change)
+        yield Rig(cluster)
 
 
 def test_slurmctld_rations_its_answers(rationed: Rig) -> None:

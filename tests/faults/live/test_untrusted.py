@@ -104,12 +104,11 @@ def test_no_link_in_place_of_a_jobs_output_is_written_through(rig: Rig, link: st
 @pytest.fixture
 def private(cluster: Cluster) -> Iterator[Rig]:
     """A cluster whose users see their own jobs only."""
-    conf = "/etc/slurm/slurm.conf"
-    each(lambda host: cluster.check(host, f"echo PrivateData=jobs >>{conf}"), HOSTS)
-    cluster.check(CONTROLLER, ["scontrol", "reconfigure"])
-    yield Rig(cluster)
-    each(lambda host: cluster.check(host, f"sed -i '/^PrivateData=/d' {conf}"), HOSTS)
-    cluster.check(CONTROLLER, ["scontrol", "reconfigure"])
+    change = "echo PrivateData=jobs >>/etc/slurm/slurm.conf"
+    with cluster.own_configuration():
+        each(lambda host: cluster.check(host, change), HOSTS)
+        cluster.check(CONTROLLER, ["scontrol", "reconfigure"])
+        yield Rig(cluster)
 
 
 def test_where_jobs_are_private_a_user_sees_of_others_what_squeue_shows_nothing(
