@@ -17,7 +17,6 @@ from slurm_failover.wiring import HOOKS, SHARE, Hook, Role, hook_path
 
 _LOGROTATE = "/etc/logrotate.d/slurm-failover"
 _SECONDS = 10
-_NOBODY = 65534
 _BY_ROOT = ("Prolog", "Epilog", "HealthCheckProgram")
 _PROBE = "import sys; sys.path.insert(0, sys.argv[1]); import slurm_failover.hooks"
 
@@ -89,8 +88,7 @@ def _may_run(host: Host, hook: Hook, path: str) -> bool:
     if os.geteuid() != 0 or hook.setting in _BY_ROOT:
         return os.access(path, os.R_OK | os.X_OK)
     user = host.slurm_user if hook.setting != "TaskProlog" else None
-    uid, gid = (user.pw_uid, user.pw_gid) if user else (_NOBODY, _NOBODY)
-    return holds_for(uid, gid, "-r", path, "-a", "-x", path)
+    return holds_for(user, "-r", path, "-a", "-x", path)
 
 
 def _check_interpreter(host: Host) -> Finding:
@@ -119,7 +117,7 @@ def check_state(host: Host) -> Iterator[Finding]:
     """Whether what we keep on this host can be kept."""
     yield _check_folder(host)
     if host.settings.state.log:
-        yield _check_log(host.settings.state.log)
+        yield _check_log(host, host.settings.state.log)
 
 
 def _check_folder(host: Host) -> Finding:
@@ -144,13 +142,19 @@ def _check_folder(host: Host) -> Finding:
     return ok(check, folder)
 
 
-def _check_log(path: str) -> Finding:
+def _check_log(host: Host, path: str) -> Finding:
     """The hooks' log; logrotate (8) passes over a folder that others than root's group may write
     to, unless it is told to go there as a user who may ("su", tried with 3.21).
     """
     folder = Path(path).parent
     if not folder.is_dir():
         return warning("log", f"{path}: its folder is not there", "make it, or set [state] log")
+    if Role.CONTROLLER in host.roles and not _may_append(host, path):
+        return warning(
+            "log",
+            f"{path}: {_user(host)} can not write it, so the controller's hooks speak to syslog",
+            f"touch {path} && chown {_user(host)} {path}",
+        )
     found = folder.stat()
     by_group = found.st_mode & stat.S_IWGRP and found.st_gid != 0
     if (by_group or found.st_mode & stat.S_IWOTH) and not _names_user(_LOGROTATE):
@@ -160,6 +164,15 @@ def _check_log(path: str) -> Finding:
             f"chmod go-w {folder}, or a block for this file with `su USER GROUP` in {_LOGROTATE}",
         )
     return ok("log", path)
+
+
+def _may_append(host: Host, path: str) -> bool:
+    """Whether SlurmUser may write to a log, or make it; only root can try it as another."""
+    user = host.slurm_user
+    tried = ("-w", path) if Path(path).exists() else ("-w", f"{Path(path).parent}")
+    if user is None or os.geteuid() not in {0, user.pw_uid}:
+        return True
+    return holds_for(user, *tried) if os.geteuid() == 0 else os.access(tried[1], os.W_OK)
 
 
 def _names_user(path: str) -> bool:

@@ -19,6 +19,7 @@ from slurm_failover.trust import Owners
 from slurm_failover.wiring import Role
 
 _SECONDS = 10
+_NOBODY = 65534
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,13 +56,17 @@ def owners(*users: pwd.struct_passwd) -> Owners:
     )
 
 
-def holds_for(uid: int, gid: int, *condition: str) -> bool:
-    """What test(1) says of a condition for another user. Only root can try that."""
+def holds_for(user: pwd.struct_passwd | None, *condition: str) -> bool:
+    """What test(1) says of a condition for a user with its groups, None being a user of none.
+
+    Only root can try that.
+    """
+    uid, gid = (user.pw_uid, user.pw_gid) if user else (_NOBODY, _NOBODY)
     done = subprocess.run(
         ["/usr/bin/test", *condition],
         user=uid,
         group=gid,
-        extra_groups=[],
+        extra_groups=os.getgrouplist(user.pw_name, gid) if user else [],
         timeout=_SECONDS,
         check=False,
     )

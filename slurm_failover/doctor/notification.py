@@ -50,4 +50,4 @@ def _may_run(program: str, user: pwd.struct_passwd) -> bool:
     """Whether a user may run the program; only root can try it as others, whose word is yes."""
     if user.pw_uid == os.geteuid():
         return os.access(program, os.X_OK)
-    return os.geteuid() != 0 or holds_for(user.pw_uid, user.pw_gid, "-x", program)
+    return os.geteuid() != 0 or holds_for(user, "-x", program)

@@ -249,7 +249,9 @@ class StateSettings:
         "Holds `node/` (root's) on nodes and `controller/` (SlurmUser's) on controllers.",
     )
     log: str = setting(
-        "", "File that hooks and reconcile append their log to. Empty: syslog, facility daemon."
+        "",
+        "File that hooks and reconcile append their log to. On controllers they run as SlurmUser, "
+        "who must be able to write it. Empty: syslog, facility daemon.",
     )
 
 

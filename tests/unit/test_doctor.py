@@ -338,6 +338,26 @@ def test_a_log_that_logrotate_passes_over_is_told(
     assert check().level is Level.OK
 
 
+@pytest.mark.skipif(os.geteuid() != 0, reason="only root can try what others may")
+def test_a_log_that_slurm_user_can_not_write_on_a_controller_is_told(tmp_path: Path) -> None:
+    for folder in (tmp_path, *tmp_path.parents[:-2]):
+        folder.chmod(0o755)
+    log = tmp_path / "hooks.log"
+    settings = Settings(state=StateSettings(directory=str(tmp_path / "state"), log=str(log)))
+    daemon = pwd.getpwuid(1)
+    config = changed(SlurmUser=f"{daemon.pw_name}({daemon.pw_uid})")
+
+    def check(role: Role = Role.CONTROLLER) -> Finding:
+        return list(hooks.check_state(Host(settings, config, frozenset({role}))))[-1]
+
+    assert check(Role.NODE).level is Level.OK, "root makes it"
+    assert (check().level, check().remedy) == (Level.WARNING, f"touch {log} && chown daemon {log}")
+    log.touch()
+    assert check().level is Level.WARNING
+    os.chown(log, daemon.pw_uid, daemon.pw_gid)
+    assert check().level is Level.OK
+
+
 # --- notifications -----------------------------------------------------------------------------
 
 
