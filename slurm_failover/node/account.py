@@ -42,5 +42,5 @@ def account_wait(settings: Settings, note: FaultNote, answer: Answer, say: Say) 
 
 
 def account_end_of_wait(settings: Settings, say: Say) -> None:
-    """Count no drain as waiting: a reboot has taken the fault away."""
+    """Count no drain as waiting: the fault is gone."""
     Metrics(settings, ROLE, say).set_to("drains_waiting", 0)

@@ -20,13 +20,7 @@ from slurm_failover.node.ledger import (
     read_events_kept,
 )
 from slurm_failover.node.look import Look, look_at_log, read_faults, read_rules
-from slurm_failover.node.remember import (
-    count_gpus,
-    is_overtaken,
-    read_devices,
-    take,
-    what_is_hidden,
-)
+from slurm_failover.node.remember import count_gpus, is_overtaken, read_devices, take
 
 if TYPE_CHECKING:
     from slurm_failover.attribution import JobGpus
@@ -106,10 +100,8 @@ class Attendant:
         """Bring the node to what its log and the ``readings`` call for. Raises SlurmError."""
         outcome = self._judge(old, log, readings, occasion)
         ledger = outcome.ledger
-        if ledger is not None and ledger.waits not in ("", log.boot):
-            is_seen = not (what_is_hidden(ledger) or any(reading.unseen for reading in readings))
-            if is_seen and not outcome.standing:
-                outcome = replace(outcome, ledger=self._end_wait(ledger))
+        if ledger is not None and (ledger.waits or ledger.told_by) and not outcome.standing:
+            outcome = replace(outcome, ledger=self._end_wait(old, ledger, readings))
         if outcome.standing or not any(is_overtaken(old, reading) for reading in readings):
             return outcome
         return replace(outcome, standing=OVERTAKEN)
@@ -238,15 +230,19 @@ class Attendant:
             account_fault(self._settings, self._facts, judged, self._say)
         return Outcome(ledger, verdict=judged is not None and acts, standing=standing)
 
-    def _end_wait(self, ledger: Ledger) -> Ledger:
-        """The ledger of a node that was rebooted while its drain waited, and is sound since."""
+    def _end_wait(self, old: Ledger, ledger: Ledger, readings: Sequence[Reading]) -> Ledger:
+        """The ledger of a node that shows no fault: where that is gone, no drain of it waits."""
         from slurm_failover.node.account import account_end_of_wait
-        from slurm_failover.node.put_off import forget
+        from slurm_failover.node.put_off import forget, is_gone, is_rebooted
 
+        if not is_gone(old, ledger, readings):
+            return ledger
         forget(self._connect(), self._facts, self._now)
-        self._say("rebooted while its drain was put off, and no fault is seen since: none is due")
+        what = "rebooted while its drain was put off, and no fault is seen since"
+        gone = "what its drain was put off for is seen no more"
+        self._say(f"{what if is_rebooted(ledger) else gone}: none is due")
         account_end_of_wait(self._settings, self._say)
-        return replace(ledger, waits="")
+        return ledger.waiting_no_more()
 
     def _opened(self, ledger: Ledger) -> Ledger:
         """The ledger before a new drain: faults of a drain that was lifted are closed."""

@@ -66,7 +66,7 @@ class Ledger:
     ``open`` are the faults for which this node was drained and is not known to be back in service.
     ``devices`` are the node's GPUs as last seen in this boot.
     ``waits`` is the boot in which a drain was put off that a reboot makes up for; empty where none
-    was since the last drain.
+    was since the last drain. ``told_by`` are the sources that told of what a drain is put off for.
     """
 
     boot: str = ""
@@ -77,6 +77,7 @@ class Ledger:
     events: tuple[dict[str, Any], ...] = field(default_factory=tuple)
     devices: str = ""
     waits: str = ""
+    told_by: tuple[str, ...] = field(default_factory=tuple)
 
     def at_boot(self, boot: str) -> Ledger:
         """The ledger as it stands in this boot: after a reboot the cursor starts anew."""
@@ -100,7 +101,12 @@ class Ledger:
         if fault is None:
             return moved
         faults = (*self.faults, fault)[-KEEP_FAULTS:]
-        return replace(moved, faults=faults, open=(*self.open, fault)[-KEEP_FAULTS:], waits="")
+        drained = replace(moved, faults=faults, open=(*self.open, fault)[-KEEP_FAULTS:])
+        return drained.waiting_no_more()
+
+    def waiting_no_more(self) -> Ledger:
+        """The ledger of a node for which no drain is put off."""
+        return replace(self, waits="", told_by=())
 
     def returned(self) -> Ledger:
         """The ledger of a node that is back in service."""
@@ -186,6 +192,7 @@ def read_ledger(text: str) -> Ledger:
             events=tuple(dict(event) for event in raw["events"]),
             devices=str(raw["devices"]),
             waits=str(raw.get("waits", "")),
+            told_by=tuple(str(source) for source in raw.get("told_by", ())),
         )
     except (KeyError, TypeError, OverflowError, AttributeError) as error:
         raise ValueError(f"not a ledger: {error!r}") from error

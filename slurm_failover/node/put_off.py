@@ -7,23 +7,46 @@ from typing import TYPE_CHECKING
 
 from slurm_failover.breaker import drop_waiting, read_notes, write_notes
 from slurm_failover.node.ledger import Ledger
+from slurm_failover.node.remember import is_overtaken, what_is_hidden
 from slurm_failover.node.repair import repair_of
 from slurm_failover.slurm.client import NodeChange
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from slurm_failover.model import NodeFacts
     from slurm_failover.node.blame import Blame
+    from slurm_failover.node.readings import Reading
     from slurm_failover.slurm.client import Slurm
 
 
 def put_off(old: Ledger, ledger: Ledger, blame: Blame) -> Ledger:
     """The ledger of a node whose drain waits, by the one from before this look and the one after. A
-    reboot ends that, but not for what the log told of once and no reboot mends; a state that is
-    gone is no longer shown.
+    reboot ends that, but not for what the log told of once and no reboot mends; and so does a state
+    that is gone.
     """
     told = [event for event in blame.fresh if event.sequence is not None]
     is_mended = not told or repair_of(blame.of_node(), told) != ""
-    return replace(_before(old, ledger, blame), waits=ledger.boot if is_mended else "")
+    return replace(
+        _before(old, ledger, blame),
+        waits=ledger.boot if is_mended else "",
+        told_by=tuple(sorted({*ledger.told_by, *(event.source for event in blame.fresh)})),
+    )
+
+
+def is_gone(old: Ledger, ledger: Ledger, readings: Sequence[Reading]) -> bool:
+    """Whether a look that shows no fault, by the ledgers from before and after it, ends the wait
+    for a drain: the node was rebooted since, or all has been looked at that told of the fault.
+    """
+    if what_is_hidden(ledger) or any(reading.unseen for reading in readings):
+        return False
+    seen = {reading.source for reading in readings if not is_overtaken(old, reading)}
+    return is_rebooted(ledger) or (bool(ledger.told_by) and seen.issuperset(ledger.told_by))
+
+
+def is_rebooted(ledger: Ledger) -> bool:
+    """Whether the node was rebooted after a drain was put off that a reboot makes up for."""
+    return ledger.waits not in ("", ledger.boot)
 
 
 def forget(slurm: Slurm, facts: NodeFacts, now: float) -> None:

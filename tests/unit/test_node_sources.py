@@ -507,6 +507,38 @@ def test_no_reboot_ends_the_wait_of_a_drain_while_the_gpus_have_no_driver(
     assert [note.waits for note in read_notes("n1", node.slurm.peek_node("n1").extra)] == [False]
 
 
+def test_a_state_that_is_gone_ends_the_wait_for_its_drain(node: GpuNode) -> None:
+    open_breaker(node)
+    node.gpus(gpu1__remap_failed=1)
+    for _ in range(2):
+        assert not node.checks().check_health()
+    node.gpus(gpu1__remap_failed=0)
+    node.checks().check_health()
+    assert [note.waits for note in read_notes("n1", node.slurm.peek_node("n1").extra)] == [False]
+    assert node.said[-1] == "what its drain was put off for is seen no more: none is due"
+
+    node.slurm.update_node("n2", NodeChange(comment=""))
+    node.slurm.calls.clear()
+    assert not node.checks().check_health()
+    assert node.slurm.calls == []
+    assert not node.is_drained
+
+
+def test_a_look_at_another_source_ends_the_wait_for_no_drain(node: GpuNode) -> None:
+    counter = node.folder / "sys/devices/system/edac/mc/mc0/ue_count"
+    counter.parent.mkdir(parents=True)
+    counter.write_text("0\n")
+    node.sources(sysfs=str(node.folder / "sys"))
+    label = node.run_job()
+    node.checks().check_health()
+    open_breaker(node)
+    counter.write_text("2\n")
+    node.checks().check_health()
+    node.checks().check_job_start()
+    node.end_job(label)
+    assert [note.waits for note in read_notes("n1", node.slurm.peek_node("n1").extra)] == [True]
+
+
 @pytest.mark.parametrize("source", ["a counter of a GPU", "a counter in sysfs", "the BMC's log"])
 def test_a_drain_that_was_put_off_is_made_later_for_what_a_source_tells_once(
     node: GpuNode, source: str
