@@ -10,13 +10,7 @@ from ClusterShell.NodeSet import NodeSet
 
 from slurm_failover.breaker import read_notes
 from slurm_failover.errors import RecordError
-from slurm_failover.evidence import (
-    REASON_PREFIX,
-    SAME_ATTEMPT,
-    choose,
-    is_drained_by_us,
-    read_evidence,
-)
+from slurm_failover.evidence import SAME_ATTEMPT, choose, is_drained_by_us, read_evidence
 from slurm_failover.foresight import foresee
 from slurm_failover.lifecycle import names_in
 from slurm_failover.model import JobFacts, Limits, NodeFacts
@@ -25,7 +19,13 @@ from slurm_failover.policy import Ending, describe_end, retry_limit
 from slurm_failover.record import Attempt, Record, State, Step, read_record, tidy
 from slurm_failover.refusal import refuse_wish
 from slurm_failover.suspicion import suspect
-from slurm_failover.waiting import explain_expedited, explain_wait
+from slurm_failover.waiting import (
+    explain_expedited,
+    explain_named,
+    explain_return,
+    explain_wait,
+    what_drained,
+)
 
 RUNNING = "running"
 """What has become of an attempt that has not ended."""
@@ -145,6 +145,8 @@ def view_job(
         record, problem = _before_first_run(job, limits)
     if record is None and asked_too_late:
         problem = problem or "ask in the first component of a heterogeneous job"
+    if record is not None and job.has("PENDING") and not job.held:
+        problem = problem or explain_named(job, nodes)
     if nodes and waits_for_nodes(job):
         problem = problem or explain_wait(job, nodes)
     if record is not None and _is_held_after_all(job, record):
@@ -172,7 +174,7 @@ def view_job(
         cause="" if state is State.ARMED else shown.cause,
         because=problem or (shown.because if state is shown.state else ""),
         history=shown.history,
-        latest=_latest_attempt(job, shown),
+        latest=_latest_attempt(job, shown, nodes),
         can_be_released=state in _HELD_STATES and _waits_for_its_owner(job, shown),
         not_before=job.eligible if _is_delayed(job, state) else 0.0,
         waiting="" if "_" in job.label else _cut(job.tasks),
@@ -260,7 +262,7 @@ def _explain_hold(job: JobFacts, record: Record) -> str:
     return f"{record.because}; held since: `scontrol release {job.label}` starts it"
 
 
-def _latest_attempt(job: JobFacts, record: Record) -> Attempt | None:
+def _latest_attempt(job: JobFacts, record: Record, nodes: Sequence[NodeFacts]) -> Attempt | None:
     """The attempt that runs or ran last, where no end by a failure put it into the history."""
     attempt = record.attempt
     if not attempt.start or any(old.start == attempt.start for old in record.history):
@@ -272,7 +274,11 @@ def _latest_attempt(job: JobFacts, record: Record) -> Attempt | None:
     if may_go_on or not job.nodes or abs(job.start - attempt.start) > SAME_ATTEMPT:
         # Its end was no failure of its own, or is not decided on: Slurm has it wait, or run, again.
         outcome = _UNDECIDED if record.step is Step.HELD else _REQUEUED
-        return replace(attempt, outcome=attempt.outcome or outcome)
+        is_stopped = record.step is not Step.NONE or job.held_by_requeue
+        sent_back = "" if is_stopped else explain_return(attempt.nodes, attempt.start, nodes)
+        return replace(
+            attempt, outcome=attempt.outcome or outcome, because=attempt.because or sent_back
+        )
     failed = job.has("FAILED", "OUT_OF_MEMORY")
     return replace(
         attempt,
@@ -294,10 +300,9 @@ def _explain_stay(job: JobFacts, nodes: Iterable[NodeFacts]) -> str:
     spared = [node for node in drained if node.name in mine]
     if not spared or any(_was_hit(job, node) for node in spared):
         return ""
-    what = tidy(spared[0].reason.removeprefix(REASON_PREFIX))
     return (
         f"runs on, since it is not known to hold what broke on {spared[0].name}, which is drained: "
-        f"{what}"
+        f"{what_drained(spared[0])}"
     )
 
 

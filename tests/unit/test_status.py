@@ -175,6 +175,60 @@ def test_an_attempt_after_which_the_job_waits_again_was_requeued_or_is_not_decid
     assert " undecided -" in re.sub(" +", " ", terminal.type("status", other).output)
 
 
+def test_an_attempt_that_a_node_sent_back_says_what_that_node_found(terminal: Terminal) -> None:
+    label = terminal.start("failover")
+    start = terminal.slurm.peek(label).start
+    note = FaultNote("n1", start + 1.0, "gpu-reset-required", "NVML: GPU 0 requires a reset")
+    extra = write_notes("", [note], note.time)
+    terminal.slurm.update_node("n1", NodeChange(extra=extra))
+    terminal.slurm.drain("n1", "slurm-failover: NVML: GPU 0 requires a reset; reboot needed")
+    terminal.slurm.requeue(label)
+
+    def row() -> str:
+        return re.sub(" +", " ", terminal.type("status", label).output.splitlines()[-1])
+
+    told = "n1 requeued n1 was unfit: NVML: GPU 0 requires a reset"
+    assert row().endswith(f"{told}; reboot needed")
+    terminal.slurm.resume("n1")
+    assert row().endswith(told)
+    for other in (
+        replace(note, time=start + 600.0),
+        replace(note, time=start - 600.0),
+        replace(note, observed=True),
+        replace(note, waits=True),
+    ):
+        extra = write_notes("", [other], note.time)
+        terminal.slurm.update_node("n1", NodeChange(extra=extra))
+        assert row().endswith("n1 requeued -"), other
+    terminal.slurm.clock += 600
+    terminal.slurm.drain("n1", "slurm-failover: Xid 79")
+    assert row().endswith("n1 requeued -"), "a fault of a later time sent nothing back"
+
+
+def test_a_job_that_waits_for_a_drained_node_by_name_is_told_that_it_can_not_start(
+    terminal: Terminal, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    terminal.slurm.drain("n2", "slurm-failover: Xid 79 on GPU 0000:3b:00: lost (job 4711)")
+    terminal.slurm.drain("n3", "bad fan")
+    job = terminal.slurm.job(terminal.slurm.submit("failover"))
+
+    def told(**facts: Any) -> str | None:
+        know(terminal, monkeypatch, replace(job, **facts))
+        view = json.loads(terminal.type("status", "--json", job.label).output)[0]
+        return str(view["because"]) if view["because"] else None
+
+    terminal.slurm.calls.clear()
+    assert told(required="n[1-2]") == (
+        "no healthy nodes: the job asks for n2 (--nodelist), which is drained: "
+        "Xid 79 on GPU 0000:3b:00: lost (job 4711)"
+    )
+    assert terminal.slurm.calls == ["nodes"]
+    for facts in ({"required": "n[1,3]"}, {"required": ""}, {"required": "n2", "held": True}):
+        assert told(**facts) is None, facts
+    placed = Record(State.FAILOVERINPROGRESS, Step.PLACED, 1, 3, because="n1: lost")
+    assert "--nodelist" in str(told(required="n2", admin_comment=write_record("", placed)))
+
+
 def test_a_job_that_holds_another_gpu_of_a_drained_node_is_told_why_it_stays(
     terminal: Terminal,
 ) -> None:
