@@ -249,13 +249,16 @@ def test_hooks_that_slurm_calls_and_can_run_are_fit(home: Path) -> None:
     assert hook_faults(on(home)) == {}
 
 
-def test_a_hook_that_slurm_conf_does_not_name_is_told(home: Path) -> None:
+def test_a_hook_that_slurm_does_not_call_is_told_whatever_slurm_conf_says_by_now(
+    home: Path,
+) -> None:
     assert hook_faults(on(home, Epilog="/a /b")) == {
-        "Epilog": "slurm.conf names /a, /b, and our hook is not called"
+        "Epilog": "Slurm calls /a, /b, and not our hook"
     }
-    assert hook_faults(on(home, Epilog="")) == {
-        "Epilog": "slurm.conf names no Epilog, and our hook is not called"
-    }
+    uncalled = on(home, Epilog="")
+    assert hook_faults(uncalled) == {"Epilog": "Slurm calls no Epilog"}
+    [remedy] = [f.remedy for f in hooks.check_hooks(uncalled) if f.check == "Epilog"]
+    assert remedy == "slurm-failover install --apply, then scontrol reconfigure"
 
 
 def test_our_hook_counts_in_a_folder_in_a_copy_and_behind_a_script_of_the_site_s(
