@@ -62,6 +62,21 @@ def test_a_node_that_fails_every_start_takes_no_job_of_a_full_queue(story: Story
     assert {story.show(job)["retries"] for job in jobs} == {0}
 
 
+def test_a_job_that_asks_for_an_unfit_node_is_told_why_it_came_back_and_can_not_start(
+    story: Story,
+) -> None:
+    cluster = story.cluster
+    cluster.gpus("n1", **RESET_REQUIRED)
+    job = story.submit("--nodelist=n1", "--gres=gpu:1")
+    what = story.wait_drained("n1").removeprefix("slurm-failover: ")
+    cluster.wait(lambda: cluster.job_state(job) == ["PENDING"], 30, "the job that came back")
+    asks = f"no healthy nodes: the job asks for n1 (--nodelist), which is drained: {what}"
+    assert story.show(job)["because"] == asks
+    table = cluster.check(CONTROLLER, ["slurm-failover", "status", str(job)], "alice")
+    assert " ".join(table.splitlines()[-1].split()).endswith(f"n1 requeued n1 was unfit: {what}")
+    assert cluster.output(job) == ""
+
+
 @pytest.mark.usefixtures("holding")
 def test_where_slurm_would_hold_the_job_it_starts_and_that_is_said(story: Story) -> None:
     cluster = story.cluster
