@@ -45,7 +45,8 @@ class JobView:
     ``can_be_released`` says that its owner can start it again: we hold it, and nothing is left to
     be done with it. ``not_before`` is when Slurm lets a requeued job that waits start at the
     earliest, 0 where it does not say. ``waiting`` are the tasks of an array that wait, where it
-    stands for them.
+    stands for them. ``mode`` is the site's; in observe mode ``foreseen`` is the state in which the
+    job would be, were anything done with it.
     """
 
     job_id: int
@@ -66,6 +67,8 @@ class JobView:
     can_be_released: bool = False
     not_before: float = 0.0
     waiting: str = ""
+    mode: str = "act"
+    foreseen: State | None = None
 
     @property
     def job(self) -> str:
@@ -89,6 +92,8 @@ class JobView:
             "cause": self.cause or None,
             "because": self.because or None,
             "history": [_attempt_as_json(attempt) for attempt in self.history],
+            "mode": self.mode,
+            "foreseen": self.foreseen.value if self.foreseen else None,
         }
 
 
@@ -199,11 +204,12 @@ def view_foreseen(
     except RecordError:
         record = None
     if record is None:
-        return view
+        return replace(view, mode="observe")
     what = _would_be(record)
     stays = "" if record.step is Step.DECIDED else f" as {record.state.value}"
     latest = replace(record.attempt, outcome=what)
-    return replace(view, because=f"{what}{stays}: {record.because}", latest=latest)
+    because = f"{what}{stays}: {record.because}"
+    return replace(view, because=because, latest=latest, mode="observe", foreseen=record.state)
 
 
 def _would_be(record: Record) -> str:

@@ -287,6 +287,25 @@ def test_status_in_observe_mode_shows_the_attempt_that_would_have_been_judged(
     assert row[4].startswith("would be held the program ended with exit code 3")
 
 
+def test_json_in_observe_mode_tells_a_program_that_nothing_is_done_and_what_would_be(
+    terminal: Terminal,
+) -> None:
+    terminal.set_mode("observe")
+    running, failed = terminal.slurm.submit("failover"), terminal.slurm.submit("failover")
+    terminal.slurm.schedule()
+    terminal.slurm.finish(failed, code=3)
+    terminal.slurm.end_epilog(failed, terminal.slurm.peek(failed).nodes[0])
+    terminal.slurm.end_hook(failed)
+
+    def told() -> list[list[str | None]]:
+        views = json.loads(terminal.type("status", "--json", running, failed).stdout)
+        return [[view[key] for key in ("mode", "state", "foreseen")] for view in views]
+
+    assert told() == [["observe", "armed", None], ["observe", "armed", "internalerror"]]
+    terminal.set_mode("act")
+    assert told() == [["act", "armed", None], ["act", "armed", None]]
+
+
 def test_status_says_until_when_slurm_delays_a_requeued_job(
     terminal: Terminal, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -16,6 +16,7 @@ from slurm_failover.view.node import has_findings, view_node
 KEYS = {
     *("job_id", "label", "user", "name", "slurm_state", "state", "display", "retries"),
     *("max_retries", "nodes", "excluded_nodes", "cause", "because", "history"),
+    *("mode", "foreseen"),
 }
 JOB = JobFacts(
     7, "7", name="train", user="alice", comment="failover", states=frozenset({"PENDING"})
@@ -131,6 +132,7 @@ def test_the_json_has_the_promised_keys() -> None:
     assert told["nodes"] == ["n3", "n4"]
     assert told["excluded_nodes"] == ["n1"]
     assert (told["state"], told["cause"], told["because"]) == ("resumed", "n1: lost", None)
+    assert (told["mode"], told["foreseen"]) == ("act", None)
     assert told["history"] == [
         {
             "attempt": 1,
