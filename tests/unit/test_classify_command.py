@@ -220,6 +220,26 @@ def test_what_most_lines_of_a_code_say_is_explained_before_what_some_alone_say()
     assert "counts" not in words("79").output
 
 
+def test_json_tells_a_program_what_the_words_tell_a_person():
+    told = json.loads(words("79", "--json").stdout)
+    assert [rule["rule"] for rule in told] == ["xid-79"]
+    keys = {
+        *("rule", "kind", "codes", "meaning", "class", "scope", "node_action", "role"),
+        *("pattern", "action", "source", "event"),
+    }
+    assert set(told[0]) == keys
+    assert (told[0]["class"], told[0]["node_action"]) == ("hardware", "reboot")
+    assert told[0]["event"] is None
+    [line] = json.loads(words("--json", "NVRM: Xid (PCI:0000:3b:00): 79, x").stdout)
+    assert line["event"] == {
+        "class": "hardware",
+        "pci": "0000:3b:00",
+        "because": "Xid 79 on GPU 0000:3b:00: GPU has fallen off the bus",
+    }
+    rules = [f"  rule    {one['rule']}" for one in json.loads(words("31", "--json").stdout)]
+    assert rules == [row for row in words("31").output.splitlines() if row.startswith("  rule ")]
+
+
 def test_a_rule_is_explained():
     assert "fatal PCIe error" in words("pcie-fatal").output
 
@@ -233,12 +253,16 @@ def test_a_line_is_explained():
 def test_a_line_with_bytes_that_are_no_text_is_explained():
     told = words("NVRM: Xid (PCI:0000:3b:00): 79, name=\udcff, GPU has fallen off the bus.")
     assert told.output.startswith("Xid 79 on GPU 0000:3b:00: GPU has fallen off the bus")
+    for odd in ("NVRM: Xid (PCI:0000:3b:00): 79, \udcff", "+ grep -q 'out of memory' \udcff"):
+        assert len(json.loads(words("--json", odd).stdout)) == 1
 
 
 def test_what_no_rule_speaks_of_is_told():
     result = words("nonsense")
     assert result.exit_code == 1
     assert "no rule speaks of 'nonsense'; give a code, a line" in result.output
+    as_json = words("nonsense", "--json")
+    assert (as_json.exit_code, as_json.stdout, as_json.stderr) == (1, "", result.stderr)
     assert "did you mean pcie-fatal" in words("pcie-fatl").output
 
 
