@@ -7,20 +7,23 @@ import pwd
 import subprocess
 import sys
 import time
+from collections.abc import Sequence
 from dataclasses import asdict, replace
 from pathlib import Path
 
 import click
 
-from slurm_failover.breaker import Breaker, Word, read_word, write_word
+from slurm_failover.breaker import Breaker, FaultNote, Word, read_word, write_word
 from slurm_failover.breaker.word import CLOSED, OPEN
 from slurm_failover.cli import SuggestingGroup, say_to_terminal
 from slurm_failover.commands.banner import clock, end_with, show_banner
 from slurm_failover.errors import SlurmError, SlurmUnavailable, WrongUser
-from slurm_failover.render import print_json, print_table
+from slurm_failover.model import NodeFacts
+from slurm_failover.render import NOTHING, print_json, print_table
 from slurm_failover.settings.tables import Settings
 from slurm_failover.slurm.client import NodeChange, Slurm
 from slurm_failover.slurm.connect import connect
+from slurm_failover.view.node import drain_for
 
 COLUMNS = ("NODE", "SINCE", "JOBS", "DRAIN", "FAULT")
 
@@ -38,11 +41,15 @@ def command() -> None:
 @click.option("--json", "as_json", is_flag=True, help="Print JSON.")
 @click.pass_obj
 def status(settings: Settings, as_json: bool) -> None:
-    """Show whether it is open, why, and the faults that count. Exit status 3: it is open."""
+    """Show whether it is open, why, and the faults that count. Exit status 3: it is open.
+
+    DRAIN says what became of a fault's drain: drained, waits, over (the node is in service),
+    observed (in observe mode, which drains nothing), or lost (by Slurm: no drain of ours).
+    """
     nodes = connect(settings, say_to_terminal).nodes()
     breaker = show_banner(settings, nodes, aside=as_json)
     if as_json:
-        print_json(_as_json(breaker))
+        print_json(_as_json(breaker, nodes))
     else:
         if not breaker.is_open:
             click.echo("The circuit breaker is closed.")
@@ -50,11 +57,11 @@ def status(settings: Settings, as_json: bool) -> None:
             (
                 note.node,
                 clock(note.time),
-                ",".join(map(str, sorted({job for job, _ in note.attempts}))) or "-",
-                "waits" if note.waits else "-",
+                ",".join(map(str, sorted({job for job, _ in note.attempts}))) or NOTHING,
+                drain,
                 note.because or note.code,
             )
-            for note in breaker.notes
+            for note, drain in _with_drains(breaker, nodes)
         ]
         print_table(COLUMNS, rows, "No fault counts.")
     end_with(breaker)
@@ -139,11 +146,17 @@ def _person() -> str:
         return str(os.getuid())
 
 
-def _as_json(breaker: Breaker) -> dict[str, object]:
+def _with_drains(breaker: Breaker, nodes: Sequence[NodeFacts]) -> list[tuple[FaultNote, str]]:
+    """The faults that count, each with what became of its drain."""
+    facts = {node.name: node for node in nodes}
+    return [(note, drain_for(note, facts[note.node])) for note in breaker.notes]
+
+
+def _as_json(breaker: Breaker, nodes: Sequence[NodeFacts]) -> dict[str, object]:
     return {
         "open": breaker.is_open,
         "trips": [asdict(trip) for trip in breaker.trips],
-        "faults": [asdict(note) for note in breaker.notes],
+        "faults": [asdict(note) | {"drain": drain} for note, drain in _with_drains(breaker, nodes)],
         "waiting": sorted({note.node for note in breaker.waiting}),
         "word": asdict(breaker.word) if breaker.word else None,
     }

@@ -5,7 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any
 
-from slurm_failover.breaker import read_notes
+from slurm_failover.breaker import FaultNote, read_notes
+from slurm_failover.breaker.state import LOST
 from slurm_failover.evidence import REASON_PREFIX, read_evidence
 from slurm_failover.model import NodeFacts
 from slurm_failover.record import tidy
@@ -57,8 +58,7 @@ def view_node(node: NodeFacts) -> NodeView:
         }
         for note in read_notes(node.name, node.extra)
     )
-    in_service = not node.has("DRAIN", "DOWN", "FAIL")
-    is_past = bool(faults) and in_service and not any(fault["waits"] for fault in faults)
+    is_past = bool(faults) and _is_in_service(node) and not any(fault["waits"] for fault in faults)
     is_back = is_past and not faults[-1]["observed"]
     return NodeView(node.name, state, tidy(node.reason, 255), ours, findings, faults, is_back)
 
@@ -66,3 +66,18 @@ def view_node(node: NodeFacts) -> NodeView:
 def has_findings(view: NodeView) -> bool:
     """Whether we know anything against a node."""
     return view.ours or bool(view.findings) or bool(view.faults)
+
+
+def drain_for(note: FaultNote, node: NodeFacts) -> str:
+    """In a word, what became of the drain that a fault of a node calls for."""
+    if note.code == LOST:
+        return "lost"
+    if note.observed:
+        return "observed"
+    if note.waits:
+        return "waits"
+    return "over" if _is_in_service(node) else "drained"
+
+
+def _is_in_service(node: NodeFacts) -> bool:
+    return not node.has("DRAIN", "DOWN", "FAIL")

@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 import json
+import re
+import time
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -261,6 +264,30 @@ def test_closing_says_which_nodes_drain_now(desk: Desk) -> None:
     shown = desk.type("breaker", "close").stdout
     assert "n2: to be drained at its next look: Xid 79 on GPU 0000:3b:00" in shown
     assert "not drained yet: Xid 79" in desk.type("nodes").output
+
+
+def test_each_fault_that_counts_says_what_became_of_its_drain(desk: Desk) -> None:
+    now = time.time()
+    note = FaultNote("n1", now, "xid-79", "Xid 79")
+
+    def told(note: FaultNote) -> str:
+        desk.slurm.update_node("n1", NodeChange(extra=write_notes("", [note], now)))
+        [as_json] = json.loads(desk.type("breaker", "status", "--json").stdout)["faults"]
+        row = desk.type("breaker", "status").output.splitlines()[-1].split()
+        assert row[3] == as_json["drain"]
+        return str(as_json["drain"])
+
+    assert told(replace(note, waits=True)) == "waits"
+    assert told(replace(note, observed=True)) == "observed"
+    assert told(replace(note, observed=True, waits=True)) == "observed"
+    desk.slurm.drain("n1", "slurm-failover: Xid 79")
+    assert told(note) == "drained"
+    desk.slurm.resume("n1")
+    assert told(note) == "over"
+    desk.slurm.update_node("n1", NodeChange(extra=write_notes("", [], now)))
+    desk.slurm.clock = int(now)
+    desk.slurm.lose_node("n1")
+    assert " - lost Slurm lost the node" in re.sub(" +", " ", desk.type("breaker", "status").output)
 
 
 def test_closing_in_observe_mode_drains_no_node_and_says_so(desk: Desk) -> None:

@@ -552,7 +552,7 @@ def test_nodes_and_breaker_name_the_same_jobs_that_a_drain_hit(
     assert shown[3] == "4711,4712"
     told = json.loads(terminal.type("nodes", "--json").output)
     assert told[0]["faults"][0]["jobs"] == [4711, 4712]
-    assert "4711,4712 -" in terminal.type("breaker", "status").output
+    assert "4711,4712 drained" in terminal.type("breaker", "status").output
 
 
 def test_a_node_that_is_back_in_service_says_that_its_fault_is_past(terminal: Terminal) -> None:
