@@ -22,6 +22,8 @@ SAME_ATTEMPT = 2.0
 
 REASON_PREFIX = "slurm-failover: "
 """How the Reason of every drain of ours begins."""
+REBOOT_NEEDED = "; reboot needed"
+"""How it says that."""
 
 
 def is_drained_by_us(facts: NodeFacts) -> bool:

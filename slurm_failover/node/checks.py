@@ -137,7 +137,8 @@ class NodeChecks:
 
         Where the ledger was lost, the node's ``reason`` alone says that one is needed.
         """
-        from slurm_failover.node.repair import REBOOT_NEEDED, missing_reboot
+        from slurm_failover.evidence import REBOOT_NEEDED
+        from slurm_failover.node.repair import missing_reboot
 
         faults = self.read_ledger().open
         if not faults and REBOOT_NEEDED in reason:

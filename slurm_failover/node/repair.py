@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from typing import TYPE_CHECKING
 
+from slurm_failover.evidence import REBOOT_NEEDED
 from slurm_failover.model import NodeAction
 
 if TYPE_CHECKING:
@@ -14,8 +15,6 @@ if TYPE_CHECKING:
     from slurm_failover.node.ledger import JudgedFault
 
 REBOOT, RESET = "reboot", "reset"
-REBOOT_NEEDED = "; reboot needed"
-"""How a node's reason says so."""
 
 _DRAIN_FIRST = re.compile(r"^drain(?: the node)?[;,] ")
 _GONE_AFTER_RESET = frozenset({"gpu-reset-required", "gpu-recovery-reset"})

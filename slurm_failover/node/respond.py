@@ -14,7 +14,12 @@ from typing import TYPE_CHECKING
 from slurm_failover.breaker import drop_waiting, read_notes, write_notes
 from slurm_failover.deed import Deed
 from slurm_failover.errors import RecordError
-from slurm_failover.evidence import REASON_PREFIX, is_drained_by_us, write_evidence
+from slurm_failover.evidence import (
+    REASON_PREFIX,
+    REBOOT_NEEDED,
+    is_drained_by_us,
+    write_evidence,
+)
 from slurm_failover.model import (
     Evidence,
     JobCause,
@@ -25,7 +30,6 @@ from slurm_failover.model import (
     NodeFacts,
 )
 from slurm_failover.node.checkpoint import stop_job
-from slurm_failover.node.repair import REBOOT_NEEDED
 from slurm_failover.optin import read_opt_in
 from slurm_failover.record import read_record, tidy
 from slurm_failover.refusal import ANYWHERE, refuse_job

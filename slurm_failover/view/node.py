@@ -7,7 +7,12 @@ from typing import Any
 
 from slurm_failover.breaker import FaultNote, read_notes
 from slurm_failover.breaker.state import LOST
-from slurm_failover.evidence import REASON_PREFIX, read_evidence
+from slurm_failover.evidence import (
+    REASON_PREFIX,
+    REBOOT_NEEDED,
+    is_drained_by_us,
+    read_evidence,
+)
 from slurm_failover.model import NodeFacts
 from slurm_failover.record import tidy
 
@@ -16,6 +21,7 @@ from slurm_failover.record import tidy
 class NodeView:
     """One node as ``nodes`` shows it: its state, and what its own looks have found.
 
+    ``needs`` is what our drain asks for, "reboot" or "repair"; empty where we have not drained it.
     ``is_back`` says that it was taken out of service for its latest fault, and is in service again.
     """
 
@@ -26,6 +32,7 @@ class NodeView:
     findings: tuple[dict[str, Any], ...]
     faults: tuple[dict[str, Any], ...] = ()
     is_back: bool = False
+    needs: str = ""
 
     def as_json(self) -> dict[str, Any]:
         """The view as a JSON object."""
@@ -36,6 +43,7 @@ class NodeView:
             "drained_by_us": self.ours,
             "evidence": list(self.findings),
             "faults": list(self.faults),
+            "needs": self.needs or None,
         }
 
 
@@ -60,7 +68,8 @@ def view_node(node: NodeFacts) -> NodeView:
     )
     is_past = bool(faults) and _is_in_service(node) and not any(fault["waits"] for fault in faults)
     is_back = is_past and not faults[-1]["observed"]
-    return NodeView(node.name, state, tidy(node.reason, 255), ours, findings, faults, is_back)
+    reason, needs = tidy(node.reason, 255), _what_it_needs(node)
+    return NodeView(node.name, state, reason, ours, findings, faults, is_back, needs)
 
 
 def has_findings(view: NodeView) -> bool:
@@ -77,6 +86,12 @@ def drain_for(note: FaultNote, node: NodeFacts) -> str:
     if note.waits:
         return "waits"
     return "over" if _is_in_service(node) else "drained"
+
+
+def _what_it_needs(node: NodeFacts) -> str:
+    if not is_drained_by_us(node):
+        return ""
+    return "reboot" if REBOOT_NEEDED in node.reason else "repair"
 
 
 def _is_in_service(node: NodeFacts) -> bool:

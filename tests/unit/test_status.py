@@ -555,6 +555,29 @@ def test_nodes_and_breaker_name_the_same_jobs_that_a_drain_hit(
     assert "4711,4712 drained" in terminal.type("breaker", "status").output
 
 
+@pytest.mark.parametrize(
+    ("reason", "needs"),
+    [
+        ("slurm-failover: Xid 79 on GPU 0000:3b:00; reboot needed (job 7)", "reboot"),
+        ("slurm-failover: Xid 64 on GPU 0000:3b:00", "repair"),
+        ("bad fan; reboot needed", None),
+    ],
+)
+def test_json_tells_of_a_drained_node_whether_it_waits_for_a_reboot_or_a_repair(
+    terminal: Terminal, reason: str, needs: str | None
+) -> None:
+    def told() -> str | None:
+        [node] = json.loads(terminal.type("nodes", "--json", "n1").output)
+        return None if node["needs"] is None else str(node["needs"])
+
+    assert told() is None
+    terminal.slurm.drain("n1", reason)
+    assert told() == needs
+    assert reason in terminal.type("nodes", "n1").output
+    terminal.slurm.resume("n1")
+    assert told() is None
+
+
 def test_a_node_that_is_back_in_service_says_that_its_fault_is_past(terminal: Terminal) -> None:
     terminal.fail_over()
     note = FaultNote("n1", 1.0, "xid-79", "Xid 79 on GPU 0000:3b:00")
