@@ -43,8 +43,9 @@ try:
 except SlurmError as error:
     print(json.dumps({"error": type(error).__name__, "text": str(error)}))
 """
+# Each attempt runs until it is told to fail itself.
 PROGRAM = """touch /shared/up-$SLURM_JOB_ID
-until [ -e /shared/go-$SLURM_JOB_ID ]; do sleep 0.1; done
+until [ -e /shared/go-$SLURM_JOB_ID.${SLURM_RESTART_COUNT:-0} ]; do sleep 0.1; done
 exit 3"""
 
 
@@ -85,10 +86,6 @@ def _facts(answer: Any) -> Any:
     return JobFacts(**states | lists)
 
 
-CYCLE = 60
-"""Seconds after which Slurm looks at its whole queue, whatever it has missed (sched_interval)."""
-
-
 class LiveWorld:
     """The live cluster as a world. An Epilog that shall not end is one whose slurmd is frozen."""
 
@@ -123,7 +120,8 @@ class LiveWorld:
 
     def fail(self, label: str) -> None:
         self.stall(label)
-        self._cluster.check(CONTROLLER, ["touch", f"/shared/go-{self._job(label).job_id}"])
+        job = self._job(label)
+        self._cluster.check(CONTROLLER, ["touch", f"/shared/go-{job.job_id}.{job.restarts}"])
         self.wait_for(label, lambda job: job.has("FAILED"))
 
     def stall(self, label: str) -> None:
@@ -154,7 +152,7 @@ class LiveWorld:
                 return None  # An array's task is no job of its own before it starts.
             return job if condition(job) else None
 
-        return self._cluster.wait(look, CYCLE + 30, f"awaited state of job {label}")
+        return self._cluster.wait(look, 40, f"awaited state of job {label}")
 
     def _job(self, label: str) -> JobFacts:
         job: JobFacts = self.slurm.job(label)
