@@ -1,6 +1,7 @@
--- For a site without a cli_filter.lua of its own: copy this beside slurm.conf on the hosts from which
--- jobs are submitted, and set CliFilterPlugins=lua. Where slurm-failover is not installed (any
--- more), every job passes.
+-- What sbatch, salloc and srun run for CliFilterPlugins=lua, at a site without a cli_filter.lua of its
+-- own. It lies beside slurm.conf on the hosts from which jobs are submitted: `slurm-failover install`
+-- puts it there and sets that where it is needed, and docs/submitting.md has how to do it by hand.
+-- Where slurm-failover is not installed (any more), every job passes.
 
 local HOME = "/opt/slurm-failover/share/slurm-failover/lua/"
 local installed, failover = pcall(dofile, HOME .. "slurm_failover_cli_filter.lua")

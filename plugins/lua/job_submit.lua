@@ -1,5 +1,7 @@
--- For a site without a job_submit.lua of its own: copy this beside slurm.conf on the controllers and
--- set JobSubmitPlugins=lua. Where slurm-failover is not installed (any more), every job passes.
+-- What slurmctld runs for JobSubmitPlugins=lua, at a site without a job_submit.lua of its own. It
+-- lies beside slurm.conf on the controllers: `slurm-failover install` puts it there and sets that, and
+-- docs/submitting.md has how to do it by hand. Where slurm-failover is not installed (any more), every
+-- job passes.
 
 local HOME = "/opt/slurm-failover/share/slurm-failover/lua/"
 local installed, failover = pcall(dofile, HOME .. "slurm_failover_job_submit.lua")

@@ -1,6 +1,6 @@
 -- What only the submitting host can do, for cli_filter/lua: job_submit can not see --open-mode.
 --
--- In a site's own cli_filter.lua:
+-- `slurm-failover install` puts one line into a site's own cli_filter.lua that has it called. By hand:
 --
 --	local failover = dofile("/opt/slurm-failover/share/slurm-failover/lua/slurm_failover_cli_filter.lua")
 --	function slurm_cli_pre_submit(options, pack_offset)

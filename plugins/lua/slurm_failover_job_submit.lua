@@ -1,7 +1,7 @@
 -- The site's policy at submission, for job_submit/lua on the controller. A job that did not ask
 -- for failover passes untouched and costs no file access.
 --
--- In a site's own job_submit.lua:
+-- `slurm-failover install` puts one line into a site's own job_submit.lua that has it called. By hand:
 --
 --	local failover = dofile("/opt/slurm-failover/share/slurm-failover/lua/slurm_failover_job_submit.lua")
 --	function slurm_job_submit(job_desc, part_list, submit_uid)

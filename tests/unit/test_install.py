@@ -436,6 +436,21 @@ def test_files_that_install_made_go_and_files_that_it_found_stay(etc: Path) -> N
 
 
 @pytest.mark.usefixtures("host_of")
+def test_the_lua_scripts_that_install_wrote_tell_no_reader_to_do_what_it_has_done(
+    etc: Path,
+) -> None:
+    with (etc / "slurm.conf").open("a") as file:
+        file.write("\nJobFileAppend=0\n")
+    call(etc, "install", "--apply", "--role=controller")
+    for name, setting in (("job_submit", "JobSubmit"), ("cli_filter", "CliFilter")):
+        written = (etc / f"{name}.lua").read_text()
+        remark = " ".join(written.partition("\n\n")[0].replace("\n--", "").split())
+        assert "`slurm-failover install` puts it there and sets that" in remark
+        assert not re.search(r"copy this|set \w+Plugins", remark)
+        assert f"{setting}Plugins=lua" in (etc / "slurm.conf").read_text()
+
+
+@pytest.mark.usefixtures("host_of")
 @pytest.mark.parametrize("quote", ["", '"'])
 def test_the_plugin_is_named_where_slurm_looks_for_it(etc: Path, quote: str) -> None:
     plugin, stack = etc.parent / "slurm_failover.so", etc / "spank" / "stack.conf"
