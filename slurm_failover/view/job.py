@@ -8,33 +8,21 @@ from typing import Any
 
 from ClusterShell.NodeSet import NodeSet
 
-from slurm_failover.breaker import read_notes
 from slurm_failover.errors import RecordError
-from slurm_failover.evidence import SAME_ATTEMPT, choose, is_drained_by_us, read_evidence
 from slurm_failover.foresight import foresee
 from slurm_failover.lifecycle import names_in
 from slurm_failover.model import JobFacts, Limits, NodeFacts
 from slurm_failover.optin import read_opt_in, read_refusal
-from slurm_failover.policy import Ending, describe_end, retry_limit
+from slurm_failover.policy import retry_limit
 from slurm_failover.record import Attempt, Record, State, Step, read_record, tidy
 from slurm_failover.refusal import refuse_wish
-from slurm_failover.suspicion import suspect
-from slurm_failover.waiting import (
-    explain_expedited,
-    explain_named,
-    explain_return,
-    explain_wait,
-    what_drained,
-)
+from slurm_failover.view.attempts import latest_attempt
+from slurm_failover.view.states import HELD_STATES, display, slurm_state_of, state_of
+from slurm_failover.view.why import explain, is_looking_for_nodes
+from slurm_failover.waiting import explain_expedited
 
-RUNNING = "running"
-"""What has become of an attempt that has not ended."""
 _MOST_OF_TASKS = 64
 """Characters (SLURM_BITSTR_LEN in squeue(1))."""
-_UNDECIDED = "undecided"
-_REQUEUED = "requeued"
-_HELD_STATES = (State.INTERNALERROR, State.MAXRETRIESEXCEEDED, State.IMAGEPULLBACKOFF)
-_FLAGS = ("COMPLETING", "CONFIGURING", "SPECIAL_EXIT", "REQUEUE_HOLD", "REQUEUED", "STOPPED")
 
 
 @dataclass(frozen=True, slots=True)
@@ -105,9 +93,7 @@ def is_flagged(job: JobFacts) -> bool:
 
 def waits_for_nodes(job: JobFacts) -> bool:
     """Whether a job was failed over and has not started since."""
-    record, _ = _read(job)
-    waits = record is not None and record.state is State.FAILOVERINPROGRESS
-    return waits and job.has("PENDING") and not job.held
+    return is_looking_for_nodes(job, _read(job)[0])
 
 
 def may_be_expedited(job: JobFacts) -> bool:
@@ -150,20 +136,10 @@ def view_job(
         record, problem = _before_first_run(job, limits)
     if record is None and asked_too_late:
         problem = problem or "ask in the first component of a heterogeneous job"
-    if record is not None and job.has("PENDING") and not job.held:
-        problem = problem or explain_named(job, nodes)
-    if nodes and waits_for_nodes(job):
-        problem = problem or explain_wait(job, nodes)
-    if record is not None and _is_held_after_all(job, record):
-        problem = problem or _explain_hold(job, record)
-    since = suspect(job, nodes)
-    if since is not None:
-        problem = problem or "suspected to hang: its GPUs are idle, and its log does not grow"
+    problem = problem or explain(job, record, nodes)
     shown = record or Record()
-    state = _state_of(job, record)
-    if state is not None:
-        problem = problem or _explain_stay(job, nodes)
-    slurm_state = _slurm_state(job)
+    state = state_of(job, record)
+    slurm_state = slurm_state_of(job)
     return JobView(
         job_id=job.job_id,
         label=job.label,
@@ -171,7 +147,7 @@ def view_job(
         name=tidy(job.name),
         slurm_state=slurm_state,
         state=state,
-        display=_display(slurm_state, state),
+        display=display(slurm_state, state),
         retries=shown.retries,
         max_retries=shown.max_retries,
         nodes=_expand(job.nodes),
@@ -179,8 +155,8 @@ def view_job(
         cause="" if state is State.ARMED else shown.cause,
         because=problem or (shown.because if state is shown.state else ""),
         history=shown.history,
-        latest=_latest_attempt(job, shown, nodes),
-        can_be_released=state in _HELD_STATES and _waits_for_its_owner(job, shown),
+        latest=latest_attempt(job, shown, nodes),
+        can_be_released=state in HELD_STATES and _waits_for_its_owner(job, shown),
         not_before=job.eligible if _is_delayed(job, state) else 0.0,
         waiting="" if "_" in job.label else _cut(job.tasks),
     )
@@ -227,20 +203,6 @@ def _read(job: JobFacts) -> tuple[Record | None, str]:
         return None, str(error)
 
 
-def _state_of(job: JobFacts, record: Record | None) -> State | None:
-    """The record's state, brought up to what Slurm shows by now."""
-    if record is None:
-        return None
-    if record.state is State.FAILOVERINPROGRESS and job.has("RUNNING"):
-        return State.RESUMED
-    if record.state is State.FAILOVERINPROGRESS and job.has("CANCELLED"):
-        return State.ARMED  # Slurm takes no more words on it, and nothing is in progress
-    under_way = record.step is not Step.NONE and job.has("PENDING", "CANCELLED")
-    if record.state in _HELD_STATES and not (job.held or under_way):
-        return State.ARMED
-    return record.state
-
-
 def _waits_for_its_owner(job: JobFacts, record: Record) -> bool:
     """An administrator's hold is no owner's to release."""
     ours = job.held and job.reason != "JobHeldAdmin" and record.step is Step.NONE
@@ -253,94 +215,11 @@ def _is_delayed(job: JobFacts, state: State | None) -> bool:
     return job.restarts > 0 and job.has("PENDING") and not lifted
 
 
-def _is_held_after_all(job: JobFacts, record: Record) -> bool:
-    """Whether a job is held that we have released."""
-    moved = record.state is State.FAILOVERINPROGRESS and record.step is Step.PLACED
-    return moved and job.held and job.has("PENDING")
-
-
-def _explain_hold(job: JobFacts, record: Record) -> str:
-    """Why a job that was released does not start; the record tells of a hold that it knows."""
-    if record.because.endswith("holds the job"):
-        return record.because
-    if job.reason == "JobHeldAdmin":
-        return f"{record.because}; an administrator holds the job"
-    return f"{record.because}; held since: `scontrol release {job.label}` starts it"
-
-
-def _latest_attempt(job: JobFacts, record: Record, nodes: Sequence[NodeFacts]) -> Attempt | None:
-    """The attempt that runs or ran last, where no end by a failure put it into the history."""
-    attempt = record.attempt
-    if not attempt.start or any(old.start == attempt.start for old in record.history):
-        return None
-    if job.runs_since(attempt.start):
-        return replace(attempt, outcome=RUNNING)
-    may_go_on = job.has("PENDING", "RUNNING", "SUSPENDED")
-    # A job that ended while it waited has no nodes: what ended there is not this attempt.
-    if may_go_on or not job.nodes or abs(job.start - attempt.start) > SAME_ATTEMPT:
-        # Its end was no failure of its own, or is not decided on: Slurm has it wait, or run, again.
-        outcome = _UNDECIDED if record.step is Step.HELD else _REQUEUED
-        is_stopped = record.step is not Step.NONE or job.held_by_requeue
-        sent_back = "" if is_stopped else explain_return(attempt.nodes, attempt.start, nodes)
-        return replace(
-            attempt, outcome=attempt.outcome or outcome, because=attempt.because or sent_back
-        )
-    failed = job.has("FAILED", "OUT_OF_MEMORY")
-    return replace(
-        attempt,
-        end=attempt.end or job.end,
-        outcome=attempt.outcome or _words(_slurm_state(job)).lower(),
-        because=attempt.because or (describe_end(job, Ending.FAILED) if failed else ""),
-    )
-
-
-def _explain_stay(job: JobFacts, nodes: Iterable[NodeFacts]) -> str:
-    """Why a job runs on though a node of its own is out of service by a verdict of ours; empty
-    where that is not so, or where it was hit as well. A node stops the jobs that hold what broke,
-    and none of which it can not tell.
-    """
-    drained = [node for node in nodes if is_drained_by_us(node)]
-    if not drained or not job.runs_since(job.start):
-        return ""
-    mine = set(_expand(job.nodes))
-    spared = [node for node in drained if node.name in mine]
-    if not spared or any(_was_hit(job, node) for node in spared):
-        return ""
-    return (
-        f"runs on, since it is not known to hold what broke on {spared[0].name}, which is drained: "
-        f"{what_drained(spared[0])}"
-    )
-
-
-def _was_hit(job: JobFacts, node: NodeFacts) -> bool:
-    """Whether a node has any word on this attempt, or notes a fault of its own for the job."""
-    ids = job.components or (job.job_id,)
-    told = read_evidence(node.name, node.extra)
-    noted = {one for note in read_notes(node.name, node.extra) for one, _ in note.attempts}
-    return not noted.isdisjoint(ids) or any(choose(told, one, job.start) for one in ids)
-
-
-def _slurm_state(job: JobFacts) -> str:
-    base = sorted(job.states.difference(_FLAGS)) or sorted(job.states)
-    return base[0] if base else "UNKNOWN"
-
-
-def _display(slurm_state: str, state: State | None) -> str:
-    words = _words(slurm_state).capitalize()
-    waits = state is State.FAILOVERINPROGRESS and slurm_state == "PENDING"
-    stays = state in _HELD_STATES and slurm_state in ("PENDING", "CANCELLED")
-    return f"{words} - {state}" if waits or stays else words
-
-
 def _cut(tasks: str) -> str:
     """The tasks of an array, cut off where squeue cuts them off."""
     if len(tasks) <= _MOST_OF_TASKS:
         return tasks
     return f"{tasks[:_MOST_OF_TASKS].rpartition(',')[0]},..."
-
-
-def _words(slurm_state: str) -> str:
-    return slurm_state.replace("_", " ")
 
 
 def _attempt_as_json(attempt: Attempt) -> dict[str, Any]:
