@@ -86,6 +86,10 @@ def _facts(answer: Any) -> Any:
     return JobFacts(**states | lists)
 
 
+Picture = tuple[dict[int, JobFacts], dict[str, NodeFacts]]
+"""Jobs by id, and nodes by name."""
+
+
 class LiveWorld:
     """The live cluster as a world. An Epilog that shall not end is one whose slurmd is frozen."""
 
@@ -194,17 +198,22 @@ def test_pyslurm_is_there_where_slurm_is_new_enough(
 
 def test_both_adapters_tell_the_same_of_all_jobs_and_nodes(bound: Cluster) -> None:
     make_a_mixture(bound, LiveWorld(bound, "pyslurm"))
+
+    def picture_of_both() -> Picture | None:
+        one, other = picture(bound, "scontrol"), picture(bound, "pyslurm")
+        return one if one == other else None
+
     # The backfill scheduler foretells another start of a waiting job now and then.
-    poll(lambda: picture(bound, "scontrol") == picture(bound, "pyslurm"), 20)
-    jobs, nodes = picture(bound, "scontrol")
-    assert picture(bound, "pyslurm") == (jobs, nodes)
+    alike = poll(picture_of_both, 20)
+    assert alike is not None, (picture(bound, "scontrol"), picture(bound, "pyslurm"))
+    jobs, nodes = alike
     assert {state for job in jobs.values() for state in job.states} >= {
         *("PENDING", "RUNNING", "COMPLETED", "CANCELLED", "FAILED", "COMPLETING"),
     }
     assert {state for node in nodes.values() for state in node.states} >= {"DRAIN", "MIXED"}
 
 
-def picture(cluster: Cluster, client: str) -> tuple[dict[int, JobFacts], dict[str, NodeFacts]]:
+def picture(cluster: Cluster, client: str) -> Picture:
     """All that an adapter tells, save for the GPUs that jobs hold and nodes have."""
     slurm = Remote(cluster, client)
     jobs = {job.job_id: replace(job, gres_detail=(), allocated=()) for job in slurm.jobs()}
