@@ -12,10 +12,10 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterable, Mapping
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from typing import TYPE_CHECKING
 
-from slurm_failover.gres import GresSlot, indexes_on_node
+from slurm_failover.gres import GresSlot, indexes_on_node, names_all
 from slurm_failover.health.gpu_state import MigInstance
 from slurm_failover.model import Scope
 
@@ -123,8 +123,9 @@ def from_hook_environment(environment: Mapping[str, str]) -> JobGpus:
     """What slurmd tells a Prolog or Epilog of its job's GPUs.
 
     slurmd writes GRES indexes into ``SLURM_JOB_GPUS``, for a job that holds GPUs, shards or MPS and
-    for no other. Into ``CUDA_VISIBLE_DEVICES`` it writes UUIDs for MIG instances, and from 25.11 on
-    for whole GPUs (gres_common_prep_set_env in gres_common.c). Neither comes from the user.
+    for no other; of GPUs whose file is no device it writes none (``join_words``). Into
+    ``CUDA_VISIBLE_DEVICES`` it writes UUIDs for MIG instances, and from 25.11 on for whole GPUs
+    (gres_common_prep_set_env in gres_common.c). Neither comes from the user.
     Raises KeyError or ValueError where ``SLURM_JOB_ID`` is not a number.
     """
     words = environment.get("SLURM_JOB_GPUS", "").split(",")
@@ -135,6 +136,24 @@ def from_hook_environment(environment: Mapping[str, str]) -> JobGpus:
         indexes=frozenset(map(int, numbers)) if all(map(str.isdecimal, numbers)) else None,
         uuids=frozenset(word.strip() for word in visible if word.startswith(("GPU-", "MIG-"))),
     )
+
+
+def join_words(
+    by_slurmd: JobGpus, by_slurmctld: Iterable[JobGpus], slots: tuple[GresSlot, ...] | None
+) -> JobGpus:
+    """What a job holds by what slurmd tells its hooks and by what slurmctld tells, if it does.
+
+    Where slurmd does not name all of ``slots`` to its hooks, none named is not none held: without
+    slurmctld's word that is unknown.
+    """
+    told = next((job.indexes for job in by_slurmctld), None)
+    if told is None:
+        is_silent = not by_slurmd.indexes and not by_slurmd.uuids
+        is_known = names_all(slots) or not is_silent
+        return by_slurmd if is_known else replace(by_slurmd, indexes=None)
+    if by_slurmd.indexes is not None and told <= by_slurmd.indexes:
+        return by_slurmd
+    return replace(by_slurmd, indexes=told | (by_slurmd.indexes or frozenset()), uuids=frozenset())
 
 
 def held_gpus(
@@ -187,12 +206,11 @@ def _without_device(
 ) -> Attribution:
     """A fault that names no GPU has surely hit a job that holds all of them."""
     known = tuple(devices)
-    every_index = frozenset(range(len(slots or ())))
     hit, idle = set(), set()
     for job in running:
         if _held(job, known, slots) == frozenset():
             idle.add(job.job_id)
-        elif slots and job.indexes == every_index:
+        elif _has_all(job, slots):
             hit.add(job.job_id)
     unsure = frozenset(job.job_id for job in running) - hit - idle
     return Attribution(frozenset(hit), unsure, "the fault does not say on which GPU it was")
@@ -219,17 +237,40 @@ def _by_device(
     return Attribution(frozenset(hit), frozenset(unsure), _sentence(pci, hit, unsure))
 
 
+def _has_all(job: JobGpus, slots: tuple[GresSlot, ...] | None) -> bool:
+    """Whether a job holds all the GPUs that Slurm gives out on the node: then no other does."""
+    return bool(slots) and job.indexes == frozenset(range(len(slots or ())))
+
+
 def _holds_all(
     pci: str, job: JobGpus, devices: tuple[Device, ...], slots: tuple[GresSlot, ...] | None
 ) -> bool:
-    """Whether a job surely holds a GPU although only the number of GRES is known: it holds them
-    all, they are as many as the node's GPUs, and none of those is shared out in instances.
+    """Whether a job surely holds a GPU to which no map leads: it holds all that Slurm gives out.
+
+    Where the node's GPUs are known by name, one of them may be outside GRES, and another's to use:
+    then they have to be as many, and none of them shared out in instances. Where none is known,
+    those that Slurm gives out are all of which anybody knows.
     """
+    if not _has_all(job, slots):
+        return False
+    if not devices:
+        return True
     whole = {device.pci for device in devices if not device.instances}
-    count = len(slots or ())
-    is_only_counted = count > 0 and slots == (GresSlot(),) * count
-    holds_each = not job.uuids and job.indexes == frozenset(range(count))
-    return is_only_counted and holds_each and pci in whole and len(whole) == len(devices) == count
+    return pci in whole and len(whole) == len(devices) == _whole_gpus(job, devices, slots or ())
+
+
+def _whole_gpus(
+    job: JobGpus, devices: tuple[Device, ...], slots: tuple[GresSlot, ...]
+) -> int | None:
+    """How many whole GPUs stand behind the GRES; None where some may be parts of one, or another
+    than the ``devices``.
+    """
+    minors = [slot.minor for slot in slots if slot.minor is not None]
+    uuids = [*job.uuids, *(slot.unique_id or "" for slot in slots)]
+    has_parts = len(set(minors)) < len(minors) or any(uuid.startswith("MIG-") for uuid in uuids)
+    known = {device.minor for device in devices}
+    is_elsewhere = None not in known and not set(minors) <= known
+    return None if has_parts or is_elsewhere else len(slots)
 
 
 def _holds(held: frozenset[_Held], pci: str, gpu_instance: int | None) -> bool | None:

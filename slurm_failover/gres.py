@@ -11,6 +11,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 _DEVICE_FILE = re.compile(r"(?:^|/)nvidia(\d+)$")
+_NO_DEVICE = re.compile(r"(\S+) is not a valid character or block device")
 _PAIR = re.compile(r"(\w+)=(\S+)")
 _BRACKETS = re.compile(r"\[([^\[\]]*)\]")
 _DETAIL = re.compile(r"([^\s:,()]+)(?::[^\s:,()]+)?:(\d+)(?:\(([^()]*)\))?")
@@ -22,23 +23,32 @@ _UNSET = ("", "(null)", "N/A")
 
 @dataclass(frozen=True, slots=True)
 class GresSlot:
-    """What stands behind one GRES index: the minor number of its GPU, or a UUID."""
+    """What stands behind one GRES index: the minor number of its GPU, or a UUID. ``named`` says
+    that slurmd names it to the hooks of a job that holds it, as it does where its file is a device.
+    """
 
     minor: int | None = None
     unique_id: str | None = None
+    named: bool = True
+
+
+UNKNOWN_SLOT = GresSlot(named=False)
+"""One that Slurm gives out and of which no more is known."""
 
 
 def slots_from_slurmd(text: str) -> tuple[GresSlot, ...]:
     """The GPU GRES in what ``slurmd -G`` prints, in the order of their indexes.
 
     slurmd prints one line per record, in order; the ``Index=`` on it is the number in the file's
-    name and not the GRES index (_log_gres_slurmd_conf in gres.c).
+    name and not the GRES index (_log_gres_slurmd_conf in gres.c). A file that is no device it names
+    before, and to no hook (seen on 26.05.5).
     """
+    refused = frozenset(_NO_DEVICE.findall(text))
     slots: list[GresSlot] = []
     for line in text.splitlines():
         _, found, record = line.partition("Gres Name=gpu ")
         if found:
-            slots += _slots(dict(_PAIR.findall(record)))
+            slots += _slots(dict(_PAIR.findall(record)), refused)
     return tuple(slots)
 
 
@@ -56,6 +66,11 @@ def physical_gpus(slots: tuple[GresSlot, ...] | None) -> int | None:
     if slots is None or any(slot.minor is None for slot in slots):
         return None
     return len({slot.minor for slot in slots})
+
+
+def names_all(slots: tuple[GresSlot, ...] | None) -> bool:
+    """Whether slurmd surely names to its hooks every GPU that their job holds."""
+    return slots is not None and all(slot.named for slot in slots)
 
 
 def held_indexes(detail: str) -> frozenset[int] | None:
@@ -116,12 +131,15 @@ def _span(text: str) -> Iterator[str]:
             yield str(number).zfill(len(first))
 
 
-def _slots(record: dict[str, str]) -> Iterator[GresSlot]:
-    """The slots of one record: one per file, but one for all where they make up one device."""
+def _slots(record: dict[str, str], refused: frozenset[str]) -> Iterator[GresSlot]:
+    """The slots of one record: one per file, but one for all where they make up one device. The
+    files ``refused`` are no devices.
+    """
     unique_id = record.get("UniqueId", "")
     names = expand(record.get("Multi") or record.get("File", ""))
+    named = refused.isdisjoint(names)
     minors = [int(m.group(1)) if (m := _DEVICE_FILE.search(name)) else None for name in names]
     if record.get("Multi") or (record.get("Count") == "1" and len(names) > 1):
         minors = [next((minor for minor in minors if minor is not None), None)]
     for minor in minors:
-        yield GresSlot(minor, None if unique_id in _UNSET else unique_id)
+        yield GresSlot(minor, None if unique_id in _UNSET else unique_id, named)

@@ -12,6 +12,7 @@ from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import TYPE_CHECKING
 
+from slurm_failover.gres import names_all
 from slurm_failover.node.ledger import (
     JudgedFault,
     Ledger,
@@ -154,12 +155,17 @@ class Attendant:
 
     @cached_property
     def _known_slots(self) -> tuple[GresSlot, ...] | None:
-        """The GPU GRES, or where slurmd does not say in time, how many slurmctld counts."""
-        from slurm_failover.gres import GresSlot
+        """The GPU GRES by slurmd, and those that slurmctld alone counts: slurmd may not say in
+        time, or not list a GPU that is gone.
+        """
+        from slurm_failover.gres import UNKNOWN_SLOT, GresSlot
 
-        if self._slots is not None or self._facts.gpus is None:
+        counted = self._facts.gpus
+        if counted is None:
             return self._slots
-        return (GresSlot(),) * self._facts.gpus
+        if self._slots is None:
+            return (GresSlot(),) * counted
+        return self._slots + (UNKNOWN_SLOT,) * (counted - len(self._slots))
 
     def _weigh(
         self, ledger: Ledger, last: int, shown: list[Event], since: float
@@ -261,19 +267,17 @@ class Attendant:
         from slurm_failover.node.respond import Responder
         from slurm_failover.settings.limits import read_limits
 
-        # Where GPUs are no GRES, whose a GPU was depends on who else was there.
-        slots = self._slots if fault is None else self._known_slots
-        ask = fault is not None or slots == ()
-        jobs = self._connect().jobs_on(self._node) if ask else []
+        asks = fault is not None or self._asks_who_holds()
+        jobs = self._connect().jobs_on(self._node) if asks else []
         jobs = [job for job in jobs if job.job_id != occasion.starting]
         blame = replace(
             blame,
             node=self._node,
             devices=read_devices(ledger),
-            slots=slots,
+            slots=self._known_slots,
             jobs=tuple(job_gpus(job, self._node) for job in jobs),
         )
-        ending = self._read_ending(blame, occasion.ended)
+        ending = self._read_ending(blame, self._with_slurmctlds_word(occasion.ended, jobs))
         if fault is None and ending is None:
             return None, False
         running = self._share_out(blame, jobs, occasion) if fault else []
@@ -293,6 +297,24 @@ class Attendant:
             self._now, rule, fault.because, response.hit, ledger.boot, needs, response.reason
         )
         return judged, False
+
+    def _asks_who_holds(self) -> bool:
+        """Whether only slurmctld can tell which job holds which GPU. Where GPUs are no GRES, whose
+        one was depends on who else was there.
+        """
+        return not self._known_slots or not names_all(self._known_slots)
+
+    def _with_slurmctlds_word(self, ended: Ended | None, jobs: list[JobFacts]) -> Ended | None:
+        """The job that ends, with what slurmctld tells of its GPUs, as far as that was asked. It
+        tells of none where it has requeued the job by now (seen on 24.11): that is no word.
+        """
+        from slurm_failover.attribution import job_gpus, join_words
+
+        if ended is None:
+            return None
+        ours = [job for job in jobs if job.job_id == ended.gpus.job_id]
+        told = [job_gpus(job, self._node) for job in ours if job.gres_detail]
+        return replace(ended, gpus=join_words(ended.gpus, told, self._known_slots))
 
     def _ask(self, fault: Judgement, hit: list[JobFacts], word: str) -> Answer:
         """Ask the circuit breaker. ``word`` is the node's Extra as it shall be; without it a job

@@ -5,6 +5,7 @@ On every hook's healthy path: what reads a source is imported where it is read.
 
 from __future__ import annotations
 
+import os
 import time
 from collections.abc import Iterator
 from contextlib import suppress
@@ -12,6 +13,7 @@ from contextlib import suppress
 from slurm_failover import files
 from slurm_failover.node import caught
 from slurm_failover.node.ask import ask_watcher
+from slurm_failover.sources import kmsg
 from slurm_failover.sources.presence import NO_DRIVER, nvml_may_answer
 
 TYPE_CHECKING = False
@@ -36,8 +38,8 @@ class Sources:
     def gpus(self, ledger: Ledger) -> Iterator[Reading]:
         """A look through NVML; none where there is no driver and that was said before."""
         if not self._settings.sources.nvml:
-            return
-        if nvml_may_answer(self._settings.sources.proc):
+            yield from self._names(ledger)
+        elif nvml_may_answer(self._settings.sources.proc):
             from slurm_failover.node.readings import read_gpus
 
             yield read_gpus(self._settings, self._lock("nvml"))
@@ -45,6 +47,22 @@ class Sources:
             from slurm_failover.node.readings import no_gpus
 
             yield no_gpus()
+
+    def _names(self, ledger: Ledger) -> Iterator[Reading]:
+        """The GPUs' names, which tell whose a fault is, from the driver's own list: once in a boot,
+        and again where it lists another.
+        """
+        proc = self._settings.sources.proc
+        try:
+            listed = os.listdir(f"{proc}/driver/nvidia/gpus")  # noqa: PTH208 - no pathlib here
+        except OSError:
+            return
+        known = ledger.note("driver").memory if ledger.boot == kmsg.boot_id(proc) else ""
+        if all(f'"{name}"' in known for name in listed):
+            return
+        from slurm_failover.node.readings import read_names
+
+        yield read_names(self._settings, self._lock("nvml"), listed)
 
     def machine(self, ledger: Ledger, *, now: bool = False) -> Iterator[Reading]:
         """Looks at the machine around the GPUs: sysfs at every health check, the BMC seldom."""

@@ -11,13 +11,13 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from slurm_failover.health.memory import Memory
+from slurm_failover.health.memory import Memo, Memory
 from slurm_failover.node.caught import WATCHER
 from slurm_failover.node.gpu_events import SOURCE, XidEvent, judge_xids
 from slurm_failover.sources.presence import NO_DRIVER
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Iterable
 
     from slurm_failover.attribution import Device
     from slurm_failover.catalogue import Catalogue, Rule
@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 
     Rules = Callable[[], Catalogue]
 
-NVML, SYSFS, BMC = "nvml", "sysfs", "bmc"
+NVML, DRIVER, SYSFS, BMC = "nvml", "driver", "sysfs", "bmc"
 SYSFS_TIMEOUT = 5.0
 BMC_TIMEOUT = 12.0
 """Seconds. With NVML's own they fit into the 45 s that prolog/healthcheck.sh allows."""
@@ -81,6 +81,27 @@ def read_gpus(settings: Settings, lock: str) -> Reading:
         remember=lambda previous: gpu.remember(state, previous, limits),
         devices=devices_of(state),
         utilization=tuple((gpu.pci, gpu.utilization) for gpu in state.gpus if gpu.pci),
+    )
+
+
+def read_names(settings: Settings, lock: str, listed: Iterable[str]) -> Reading:
+    """Read the GPUs' names where NVML is not asked: nothing is judged. ``listed`` is what the
+    driver lists, in its own words, to be known again; ``lock`` is as for the GPUs.
+    """
+    from slurm_failover.attribution import devices_of
+    from slurm_failover.sources.nvml import read_state
+
+    sources = settings.sources
+    proc = Path(sources.proc)
+    state = read_state(sources.nvml_timeout, lock=Path(lock), proc=proc, nvml=False)
+    known = Memory({name: Memo() for name in listed})
+    return Reading(
+        source=DRIVER,
+        time=state.time,
+        unseen=f"the GPUs' names: {state.unreadable}" if state.unreadable else "",
+        judge=lambda previous, rules, gpus: [],
+        remember=lambda previous: Memory() if state.unreadable else known,
+        devices=devices_of(state),
     )
 
 

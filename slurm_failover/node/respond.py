@@ -104,7 +104,7 @@ class Responder:
         is, whoever placed it.
         """
         hit = [(job, share) for job, share in running if _is_hit(share)]
-        self._say_doubts(running)
+        self._say_doubts(running, ending)
         stopped = [job for job, _ in hit if is_ours_to_stop(job, self._limits)]
         entries = [
             self._entry(job, share.judgement, self._acts and job in stopped) for job, share in hit
@@ -123,10 +123,14 @@ class Responder:
         entries = [self._entry(ending, ending.judgement, False)] if ending is not None else []
         return write_evidence(facts.extra, self._node, entries, time.time())
 
-    def _say_doubts(self, running: Sequence[tuple[JobFacts, Share]]) -> None:
+    def _say_doubts(
+        self, running: Sequence[tuple[JobFacts, Share]], ending: EndingJob | None
+    ) -> None:
         for job, share in running:
             if share.doubt:
                 self._say(f"job {job.label} runs on: {share.doubt}")
+        if ending is not None and ending.judgement.cause is JobCause.UNKNOWN:
+            self._say(f"job {ending.job_id} failed: {ending.judgement.because}")
 
     def _write(self, facts: NodeFacts, noted: str, reason: str, entries: list[Evidence]) -> None:
         """One request for the drain and the evidence; none where both are there already."""

@@ -154,7 +154,11 @@ class SourceSettings:
         "slurmd's log (SlurmdLogFile), where failed fetches of container images are found. As in "
         "slurm.conf, `%n` stands for the node's name and `%h` for its host's.",
     )
-    nvml: bool = setting(True, "Whether NVML is asked for the state of the GPUs.")
+    nvml: bool = setting(
+        True,
+        "Whether NVML is asked for the state of the GPUs. Where it is not, whose a fault is rests "
+        "on the driver's own list of them (`proc`).",
+    )
     nvml_timeout: int = setting(
         10,
         "Seconds after which a look at the GPUs is given up: a sick GPU can hang NVML for ever.",

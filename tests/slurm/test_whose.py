@@ -5,8 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 import pytest
-from cluster import CONTROLLER, Cluster
-from story import Story
+from cluster import CONTROLLER, HEALTH_CHECK, HOSTS, Cluster, each
+from story import LOST, Story
+from test_gpu import hook_log, settle, start_on
 
 pytestmark = pytest.mark.slurm
 
@@ -69,3 +70,108 @@ def test_a_link_that_is_down_moves_the_job_of_its_gpu_alone(story: Story) -> Non
     assert "RUNNING" in cluster.job_state(spared)
     story.end(spared, 0)
     story.wait_shown(spared, "Completed")
+
+
+def test_without_nvml_and_any_list_of_gpus_a_job_that_holds_them_all_is_moved(
+    story: Story,
+) -> None:
+    cluster = story.cluster
+    settle(cluster, "n1", "sources", "nvml = false")
+    (whole,) = start_on(story, "n1", "--gres=gpu:3")
+    cluster.inject("n1", LOST)
+    reason = story.wait_drained("n1")
+    assert reason.startswith("slurm-failover: Xid 79 on GPU 0000:3b:00")
+    assert reason.endswith(f"(job {whole})")
+    assert "n1" not in story.wait_running(whole, restarts=1)
+    assert story.show(whole)["retries"] == 1
+
+
+def test_without_nvml_the_drivers_own_list_tells_whose_a_gpu_is(story: Story) -> None:
+    cluster = story.cluster
+    settle(cluster, "n1", "sources", "nvml = false")
+    listed = "/var/lib/slurm-failover-test/proc/driver/nvidia/gpus"
+    for pci, minor in (("0000:86:00.0", 1), ("0000:3b:00.0", 2), ("0000:5e:00.0", 0)):
+        words = f"GPU UUID: GPU-{minor}\\nDevice Minor: {minor}\\n"
+        cluster.check(
+            "n1", f"install -d {listed}/{pci}; printf '{words}' >{listed}/{pci}/information"
+        )
+    spared, hit = start_on(story, "n1", "--gres=gpu:1", jobs=2)
+    before = len(hook_log(cluster, "n1"))
+    cluster.inject("n1", LOST)
+    assert story.wait_drained("n1").endswith(f"(job {hit})")
+    assert "n1" not in story.wait_running(hit, restarts=1)
+    story.end(spared, 4)
+    view = story.wait_shown(spared, "Pending - internalerror")
+    cause = "the program ended with exit code 4"
+    assert view["because"] == f"{cause}, and no node shows a hardware fault that hit this job"
+    assert "can not be told" not in "".join(hook_log(cluster, "n1")[before:])
+
+
+PLAIN = "/var/lib/slurm-failover-test/plain"
+"""A folder with files that are no devices, which gres.conf names as the GPUs of n4."""
+
+
+@pytest.fixture
+def without_devices(cluster: Cluster) -> Iterator[Story]:
+    """The live cluster where gres.conf names files that are no devices as n4's GPUs, of which
+    slurmd names none to its hooks, and where nothing lists n4's GPUs.
+    """
+    conf, line = "/etc/slurm/gres.conf", f"NodeName=n4 Name=gpu File={PLAIN}/nvidia[0-2]"
+    refused = "slurmd -G 2>&1 | grep -c 'is not a valid character or block device' || true"
+    update = ["scontrol", "update", "NodeName=n4", "State=RESUME"]
+
+    def has_refused(files: int) -> bool:
+        if cluster.node("n4")["state"] != ["IDLE"]:
+            cluster.run(CONTROLLER, update)
+            return False
+        return int(cluster.check("n4", refused)) == files
+
+    def change(command: str, files: int) -> None:
+        each(lambda host: cluster.check(host, command), HOSTS)
+        cluster.check(CONTROLLER, "scontrol reconfigure")
+        cluster.wait(lambda: has_refused(files), 30, f"{files} files that slurmd refuses")
+
+    cluster.check(
+        "n4", f"install -d {PLAIN}; touch {PLAIN}/nvidia0 {PLAIN}/nvidia1 {PLAIN}/nvidia2"
+    )
+    settle(cluster, "n4", "sources", "nvml = false")
+    try:
+        change(f"sed -i.devices '/^NodeName=n4 /d' {conf}; echo '{line}' >>{conf}", 3)
+        yield Story(cluster)
+        cluster.check(CONTROLLER, "squeue -h -o %A | xargs -r scancel")
+    finally:
+        change(f"mv {conf}.devices {conf}", 0)
+
+
+def test_a_failed_job_whose_gpus_slurmd_does_not_name_is_denied_with_the_doubt(
+    without_devices: Story,
+) -> None:
+    story, cluster = without_devices, without_devices.cluster
+    doubt = "Xid 79 on GPU 0000:3b:00: GPU has fallen off the bus; whether that hit this job"
+    before = len(hook_log(cluster, "n4"))
+    cluster.check("n4", f"chmod -x {HEALTH_CHECK}")
+    try:
+        (job,) = start_on(story, "n4", "--gres=gpu:1")
+        cluster.inject("n4", LOST)
+        story.end(job, 1)
+        view = story.wait_shown(job, "Pending - internalerror")
+    finally:
+        cluster.check("n4", f"chmod +x {HEALTH_CHECK}")
+    assert view["because"] == (
+        "the program ended with exit code 1, and no hardware fault is known that hit this job; "
+        f"n4: {doubt} can not be told"
+    )
+    assert story.reason("n4").startswith("slurm-failover: Xid 79 on GPU 0000:3b:00")
+    said = "".join(hook_log(cluster, "n4")[before:])
+    assert f"job {job} failed: {doubt} can not be told" in said
+
+
+def test_a_job_that_holds_all_gpus_of_which_slurmd_names_none_is_moved(
+    without_devices: Story,
+) -> None:
+    story, cluster = without_devices, without_devices.cluster
+    (job,) = start_on(story, "n4", "--gres=gpu:3")
+    cluster.inject("n4", LOST)
+    assert story.wait_drained("n4").endswith(f"(job {job})")
+    assert "n4" not in story.wait_running(job, restarts=1)
+    assert story.show(job)["excluded_nodes"] == ["n4"]

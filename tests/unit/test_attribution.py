@@ -13,13 +13,16 @@ from slurm_failover.attribution import (
     devices_of,
     from_hook_environment,
     jobs_hit,
+    join_words,
 )
 from slurm_failover.gres import (
+    UNKNOWN_SLOT,
     GresSlot,
     count_gpus,
     expand,
     held_indexes,
     indexes_on_node,
+    names_all,
     physical_gpus,
     slots_from_slurmd,
 )
@@ -236,6 +239,17 @@ slurmd: Gres Name=shard Type=(null) Count=8 Index=0 ID=1 File=/dev/nvidia0 Links
     )
 
 
+def test_a_file_that_is_no_device_is_not_named_to_hooks() -> None:
+    text = """\
+slurmd: error: /tmp/nvidia1 is not a valid character or block device, fix your gres.conf
+slurmd: Gres Name=gpu Type=(null) Count=2 Index=0 ID=7696487 File=/tmp/nvidia[0-1] Links=(null)
+slurmd: Gres Name=gpu Type=(null) Count=1 Index=2 ID=7696487 File=/dev/nvidia2 Links=(null)
+"""
+    slots = slots_from_slurmd(text)
+    assert slots == (GresSlot(0, named=False), GresSlot(1, named=False), GresSlot(2))
+    assert [names_all(some) for some in (slots, slots[2:], (), None)] == [False, True, True, False]
+
+
 def test_a_mig_instance_of_several_device_files_is_one_slot() -> None:
     text = (
         "slurmd: Gres Name=gpu Type=a100_1g.5gb Count=1 Index=22 ID=7696487 File=/dev/nvidia3,"
@@ -274,19 +288,79 @@ def test_where_only_the_number_of_gpus_is_known_a_fault_hits_the_job_that_holds_
 @pytest.mark.parametrize(
     ("pci", "devices", "slots"),
     [
-        ("0000:9b:00", (), (GresSlot(),) * 2),
         ("0000:9b:00", DEVICES, (GresSlot(),) * 2),
         ("0000:9b:00", DEVICES[:2], (GresSlot(),) * 2),
         ("0000:3b:00", (DEVICES[0], MIG), (GresSlot(),) * 2),
         ("0000:3b:00", DEVICES[:2], (GresSlot(minor=7), GresSlot(minor=7))),
+        ("0000:3b:00", DEVICES[:2], (GresSlot(minor=0), GresSlot(minor=7))),
+        ("0000:3b:00", DEVICES[:2], (GresSlot(unique_id="MIG-x"), GresSlot(unique_id="MIG-y"))),
     ],
-    ids=["no GPU known", "more GPUs", "another GPU", "instances", "instances of one GPU"],
+    ids=["more GPUs", "another GPU", "instances", "parts of one GPU", "another minor", "MIG"],
 )
 def test_where_a_gpu_may_be_outside_gres_a_job_that_holds_all_gres_is_not_blamed(
     pci: str, devices: tuple[Device, ...], slots: tuple[GresSlot, ...]
 ) -> None:
     jobs = [JobGpus(1, frozenset({0, 1}))]
     assert hit(jobs_hit(fault(pci), jobs, devices, slots)) == ([], [1])
+
+
+@pytest.mark.parametrize("event", [fault("0000:9b:00"), fault(None)], ids=["a GPU", "some GPU"])
+@pytest.mark.parametrize(
+    "slots",
+    [SLOTS[:2], (GresSlot(),) * 2, (GresSlot(7), GresSlot(7)), (GresSlot(0, named=False),) * 2],
+    ids=["files", "a count", "instances", "no devices"],
+)
+def test_a_job_that_holds_all_that_slurm_gives_out_needs_no_map_where_no_gpu_is_known(
+    event: Event, slots: tuple[GresSlot, ...]
+) -> None:
+    jobs = [JobGpus(1, frozenset({0, 1})), JobGpus(2, frozenset({0})), JobGpus(3, frozenset())]
+    assert hit(jobs_hit(event, jobs, (), slots)) == ([1], [2])
+    assert hit(jobs_hit(event, jobs, (), (*slots, UNKNOWN_SLOT))) == ([], [1, 2])
+
+
+def test_a_job_that_holds_all_holds_a_gpu_whose_minor_number_is_not_known() -> None:
+    devices = (Device("0000:3b:00"), Device("0000:5e:00", minor=0))
+    jobs = [JobGpus(1, frozenset({0, 1})), JobGpus(2, frozenset({0}))]
+    answer = jobs_hit(fault("0000:3b:00"), jobs, devices, (GresSlot(0), GresSlot(7)))
+    assert hit(answer) == ([1], [])
+
+
+def test_mig_instances_that_a_job_holds_are_not_taken_for_as_many_gpus() -> None:
+    job = JobGpus(1, frozenset({0, 1}), frozenset({"MIG-1", "MIG-2"}))
+    assert hit(jobs_hit(fault("0000:3b:00"), [job], DEVICES[:2], (GresSlot(),) * 2)) == ([], [1])
+
+
+@pytest.mark.parametrize(
+    ("by_slurmd", "by_slurmctld", "named", "held"),
+    [
+        (frozenset({0}), None, False, {0}),
+        (frozenset(), None, True, set()),
+        (frozenset(), None, False, None),
+        (frozenset(), frozenset({0, 1}), False, {0, 1}),
+        (frozenset(), frozenset(), False, set()),
+        (frozenset({0}), frozenset({0, 1}), False, {0, 1}),
+        (None, frozenset({1}), True, {1}),
+        (None, None, True, None),
+    ],
+)
+def test_what_slurmd_does_not_name_to_its_hooks_slurmctld_tells_or_nobody(
+    by_slurmd: frozenset[int] | None,
+    by_slurmctld: frozenset[int] | None,
+    named: bool,
+    held: set[int] | None,
+) -> None:
+    slots = (GresSlot(0), GresSlot(1, named=named))
+    told = [] if by_slurmctld is None else [JobGpus(1, by_slurmctld)]
+    assert join_words(JobGpus(1, by_slurmd), told, slots) == JobGpus(
+        1, None if held is None else frozenset(held)
+    )
+
+
+def test_uuids_that_are_fewer_than_the_gpus_that_slurmctld_tells_of_are_not_all() -> None:
+    by_slurmd = JobGpus(1, frozenset({0}), frozenset({"GPU-a"}))
+    assert join_words(by_slurmd, [JobGpus(1, frozenset({0}))], SLOTS) == by_slurmd
+    both = frozenset({0, 1})
+    assert join_words(by_slurmd, [JobGpus(1, both)], SLOTS) == JobGpus(1, both)
 
 
 def test_where_nothing_is_known_of_gres_a_job_without_indexes_may_hold_any_gpu() -> None:

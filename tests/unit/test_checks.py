@@ -91,6 +91,18 @@ class Node:
         }
         return label
 
+    def tell_held(self, indexes: str, monkeypatch: pytest.MonkeyPatch) -> None:
+        """Let slurmctld say which GPUs the jobs on this node hold: "0,1", or "" for none."""
+        ask = self.slurm.jobs_on
+        count = len(indexes.split(",")) if indexes else 0
+        held = {
+            "gres_detail": (f"gpu:{count}(IDX:{indexes})",) if indexes else (),
+            "allocated": ("n1",),
+        }
+        monkeypatch.setattr(
+            self.slurm, "jobs_on", lambda name: [replace(job, **held) for job in ask(name)]
+        )
+
     def checks(self) -> NodeChecks:
         return NodeChecks(self.environment, self.settings, self.said.append)
 
@@ -189,7 +201,8 @@ def test_what_a_user_wrote_into_the_log_is_not_believed(node: Node) -> None:
     ("gpus", "held", "causes"),
     [
         (0, "", [JobCause.HARDWARE]),
-        (2, "0,1", [JobCause.UNKNOWN]),
+        (2, "0,1", [JobCause.HARDWARE]),
+        (2, "0", [JobCause.UNKNOWN]),
         (2, "", []),
         (None, "", [JobCause.UNKNOWN]),
     ],
@@ -204,6 +217,67 @@ def test_where_slurmd_does_not_name_its_gpus_in_time_slurmctlds_count_may_tell_w
     node.record(LOST)
     assert node.end_job(label)
     assert node.causes() == causes
+
+
+def has_no_devices(node: Node) -> None:
+    """slurmd as it is where gres.conf names two files that are no devices: it names them to no
+    hook.
+    """
+    node.slurmd.write_text(
+        "#!/bin/sh\n"
+        "echo 'error: /tmp/nvidia0 is not a valid character or block device' >&2\n"
+        "echo 'Gres Name=gpu Count=2 Index=0 File=/tmp/nvidia[0-1] Links=(null)' >&2\n"
+    )
+    node.slurm.peek_node("n1").gpus = 2
+    node.settings = replace(
+        node.settings,
+        sources=replace(node.settings.sources, proc=str(node.log.parent / "proc")),
+    )
+    boot_id = node.log.parent / "proc/sys/kernel/random/boot_id"
+    boot_id.parent.mkdir(parents=True)
+    boot_id.write_text("boot-1\n")
+
+
+@pytest.mark.parametrize("judged", ["now", "before"])
+@pytest.mark.parametrize(
+    ("held", "cause"),
+    [("0,1", JobCause.HARDWARE), ("0", JobCause.UNKNOWN), ("", JobCause.UNKNOWN)],
+    ids=["all", "one", "no word"],
+)
+def test_what_slurmd_does_not_name_to_its_epilog_slurmctld_tells_or_it_is_a_doubt(
+    node: Node,
+    monkeypatch: pytest.MonkeyPatch,
+    judged: str,
+    held: str,
+    cause: JobCause,
+) -> None:
+    has_no_devices(node)
+    label = node.run_job("")
+    node.tell_held(held, monkeypatch)
+    node.environment["SLURM_JOB_COMMENT"] = "failover"
+    node.record(LOST)
+    if judged == "before":
+        assert node.checks().check_health()
+        node.slurm.resume("n1")
+    node.said.clear()
+    assert node.end_job(label) is (judged == "now")
+    assert node.causes() == [cause]
+    doubts = [line for line in node.said if line.startswith(f"job {label} failed: ")]
+    assert [line.endswith("whether that hit this job can not be told") for line in doubts] == (
+        [True] if cause is JobCause.UNKNOWN else []
+    )
+
+
+def test_a_gpu_that_slurmctld_counts_and_slurmd_does_not_list_may_be_another_jobs(
+    node: Node, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    has_no_devices(node)
+    node.slurm.peek_node("n1").gpus = 3
+    label = node.run_job()
+    node.tell_held("0,1", monkeypatch)
+    node.record(LOST)
+    assert node.end_job(label)
+    assert node.causes() == [JobCause.UNKNOWN]
 
 
 # --- a fault while a job runs ---------------------------------------------------------------------

@@ -17,7 +17,7 @@ from slurm_failover.breaker.word import OPEN
 from slurm_failover.errors import SlurmUnavailable
 from slurm_failover.evidence import read_evidence
 from slurm_failover.model import JobCause
-from slurm_failover.node import attend, untold
+from slurm_failover.node import attend, readings, untold
 from slurm_failover.settings.tables import NodeSettings
 from slurm_failover.slurm.client import NodeChange
 
@@ -242,6 +242,86 @@ def test_a_node_without_nvml_says_so_once_in_all_its_hooks(
     assert node.said == [
         "can not see the GPUs: neither NVIDIA's driver nor its library is here",
     ]
+
+
+def list_gpus(node: GpuNode, *gpus: tuple[str, int], excluded: bool = False) -> None:
+    """What the driver lists, by PCI id and minor number."""
+    for pci, minor in gpus:
+        folder = node.folder / f"proc/driver/nvidia/gpus/{pci}.0"
+        folder.mkdir(parents=True, exist_ok=True)
+        words = f"GPU UUID: \tGPU-{pci}\nDevice Minor: \t {minor}\n"
+        (folder / "information").write_text(words + "GPU Excluded:\t Yes\n" * excluded)
+
+
+def forget_files(node: GpuNode) -> None:
+    for path in (node.folder / "proc/driver/nvidia/gpus").glob("*/information"):
+        path.unlink()
+
+
+@pytest.mark.parametrize(("lost", "causes"), [(FAULTY, [JobCause.HARDWARE]), ("0000:9b:00", [])])
+def test_without_nvml_the_drivers_own_list_tells_whose_a_gpu_is(
+    node: GpuNode, lost: str, causes: list[JobCause]
+) -> None:
+    node.sources(nvml=False)
+    list_gpus(node, (FAULTY, 0), ("0000:9b:00", 1))
+    label = node.run_job()
+    node.record(LOST.replace(FAULTY, lost))
+    assert node.end_job(label)
+    assert [cause for cause, _ in node.evidence()] == causes
+
+
+def test_without_nvml_the_drivers_list_is_read_once_in_a_boot_and_kept(
+    node: GpuNode, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    node.sources(nvml=False)
+    reads = []
+    read = readings.read_names
+    monkeypatch.setattr(readings, "read_names", lambda *args: reads.append(1) or read(*args))
+    assert not node.checks().check_health()
+    assert reads == []
+    list_gpus(node, (FAULTY, 0))
+    list_gpus(node, ("0000:af:00", 9), excluded=True)
+    for _ in range(3):
+        assert not node.checks().check_health()
+    assert (len(reads), node.slurm.calls, node.said) == (1, [], [])
+    list_gpus(node, ("0000:9b:00", 1))
+    node.checks().check_health()
+    assert len(reads) == 2
+
+    forget_files(node)
+    label = node.run_job()
+    node.record(LOST)
+    assert node.end_job(label)
+    assert [cause for cause, _ in node.evidence()] == [JobCause.HARDWARE]
+
+    list_gpus(node, (FAULTY, 1), ("0000:9b:00", 0))
+    node.boot("boot-2")
+    node.checks().check_health()
+    assert len(reads) == 3
+    assert '"pci\\":\\"0000:9b:00\\",\\"uuid\\":\\"GPU-0000:9b:00\\",\\"minor\\":0' in (
+        node.ledger.read_text()
+    )
+
+
+def test_without_nvml_and_any_list_a_job_that_holds_all_gpus_is_moved(
+    node: GpuNode, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    node.sources(nvml=False)
+    label = node.run_job()
+    node.tell_held("0,1", monkeypatch)
+    node.record(LOST)
+    assert node.checks().check_health()
+    assert node.reason.endswith(f"(job {label})")
+    assert node.slurm.peek(label).requeued_held
+
+
+def test_without_nvml_and_any_list_a_job_that_holds_one_gpu_of_two_runs_on(node: GpuNode) -> None:
+    node.sources(nvml=False)
+    label = node.run_job()
+    node.record(LOST)
+    assert node.checks().check_health()
+    assert node.slurm.peek(label).state == "RUNNING"
+    assert [line for line in node.said if f"job {label} runs on: " in line]
 
 
 def test_a_gpu_is_missing_by_the_count_that_slurmd_gives_now(node: GpuNode) -> None:

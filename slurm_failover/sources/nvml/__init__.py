@@ -14,8 +14,11 @@ from slurm_failover.sources.kmsg import boot_id
 _READER = Path(__file__).with_name("reader.py")
 
 
-def read_state(timeout: float, *, lock: Path | None = None, proc: Path = Path("/proc")) -> GpuState:
-    """Look at every GPU through NVML for at most ``timeout`` seconds.
+def read_state(
+    timeout: float, *, lock: Path | None = None, proc: Path = Path("/proc"), nvml: bool = True
+) -> GpuState:
+    """Look at every GPU through NVML for at most ``timeout`` seconds; without ``nvml`` at nothing
+    but the driver's own list of them below ``proc``.
 
     Never raises for anything that NVML or a GPU does: what could not be read is None, and
     ``unreadable`` says why. What was read before a GPU hung is kept.
@@ -23,7 +26,8 @@ def read_state(timeout: float, *, lock: Path | None = None, proc: Path = Path("/
     ``lock`` is a file in a folder that only root can write. The reader holds it while it lives,
     so a node whose driver hangs gathers one stuck process, not one for every look.
     """
-    argv = [sys.executable, "-I", str(_READER), str(proc), *([str(lock)] if lock else [])]
+    ask = "nvml" if nvml else "driver"
+    argv = [sys.executable, "-I", str(_READER), str(proc), str(lock or ""), ask]
     try:
         answer = run_bounded(argv, timeout)
     except OSError as error:

@@ -268,12 +268,17 @@ def wait_for_turn(lock: str) -> None:
     fcntl.flock(handle, fcntl.LOCK_EX)
 
 
-def main(proc: str, lock: str = "") -> None:
-    """Print the whole answer; what is said first holds if nothing follows."""
+def main(proc: str, lock: str = "", ask: str = "nvml") -> None:
+    """Print the whole answer; what is said first holds if nothing follows. ``ask`` is "driver" for
+    the driver's own list alone.
+    """
     if lock:
         wait_for_turn(lock)
     say({"unreadable": "the NVIDIA driver did not answer"})
     say({"driver_devices": list(driver_devices(Path(proc)))})
+    if ask == "driver":
+        say({"unreadable": None})
+        return
     try:
         import pynvml as nvml
     except ImportError:
