@@ -21,7 +21,13 @@ from slurm_failover.node.ledger import (
     read_events_kept,
 )
 from slurm_failover.node.look import Look, look_at_log, read_faults, read_rules
-from slurm_failover.node.remember import count_gpus, is_overtaken, read_devices, take
+from slurm_failover.node.remember import (
+    count_gpus,
+    drop_switched_off,
+    is_overtaken,
+    read_devices,
+    take,
+)
 
 if TYPE_CHECKING:
     from slurm_failover.attribution import JobGpus
@@ -110,7 +116,7 @@ class Attendant:
     def _judge(
         self, old: Ledger, log: Look, readings: Sequence[Reading], occasion: Occasion
     ) -> Outcome:
-        ledger = old.at_boot(log.boot)
+        ledger = drop_switched_off(old.at_boot(log.boot), self._settings.sources)
         if occasion.counts:
             ledger = count_gpus(ledger, self._now, self._read_slots)
         ledger, shown = take(ledger, readings, self.rules, self._read_slots, self._say)

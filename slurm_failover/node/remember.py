@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 
 from slurm_failover.node.clock import set_by
 from slurm_failover.node.ledger import Ledger, SourceNote
+from slurm_failover.node.readings import BMC, DRIVER, NVML, SYSFS
 
 if TYPE_CHECKING:
     from slurm_failover.attribution import Device
@@ -16,6 +17,7 @@ if TYPE_CHECKING:
     from slurm_failover.health.memory import Memory
     from slurm_failover.model import Event
     from slurm_failover.node.readings import Reading
+    from slurm_failover.settings.tables import SourceSettings
 
     Slots = Callable[[], tuple[GresSlot, ...] | None]
 
@@ -62,6 +64,24 @@ def take(
     return ledger, shown
 
 
+def drop_switched_off(ledger: Ledger, sources: SourceSettings) -> Ledger:
+    """The ledger without what could not be seen through sources that the site has switched off
+    since: no look of theirs takes that back. What they remember is kept for the day on which they
+    are switched on again.
+    """
+    is_on = {
+        NVML: sources.nvml,
+        DRIVER: not sources.nvml,
+        SYSFS: bool(sources.sysfs),
+        BMC: bool(sources.ipmitool),
+    }
+    for source in [source for source, on in is_on.items() if not on]:
+        note = ledger.note(source)
+        if note.unseen:
+            ledger = ledger.noted(source, replace(note, unseen=""))
+    return ledger
+
+
 def is_overtaken(ledger: Ledger, reading: Reading) -> bool:
     """Whether a newer look at the same source was judged while this one waited."""
     return 0 <= ledger.note(reading.source).time - reading.time < OVERTAKEN
@@ -75,7 +95,7 @@ def expected_gpus(ledger: Ledger) -> int | None:
 
 def what_is_hidden(ledger: Ledger) -> str:
     """Why a node that should have GPUs can not be called healthy; empty if its GPUs are seen."""
-    unseen = ledger.note("nvml").unseen
+    unseen = ledger.note(NVML).unseen
     has_gpus = bool(ledger.devices or expected_gpus(ledger))
     return f"can not see {unseen}" if unseen and has_gpus else ""
 

@@ -324,6 +324,31 @@ def test_without_nvml_and_any_list_a_job_that_holds_one_gpu_of_two_runs_on(node:
     assert [line for line in node.said if f"job {label} runs on: " in line]
 
 
+@pytest.mark.parametrize(
+    ("source", "off"),
+    [
+        ("nvml", {"nvml": False}),
+        ("driver", {"nvml": True}),
+        ("sysfs", {"sysfs": ""}),
+        ("bmc", {"ipmitool": ""}),
+    ],
+)
+def test_what_a_source_could_not_see_is_forgotten_once_it_is_switched_off(
+    node: GpuNode, source: str, off: dict[str, object]
+) -> None:
+    node.checks().check_health()
+    ledger = json.loads(node.ledger.read_text())
+    blind = {"time": time.time(), "unseen": "much", "memory": '{"devices":{}}', "uptime": 0.0}
+    ledger["sources"][source] = blind
+    node.ledger.write_text(json.dumps(ledger))
+    node.sources(**off)
+    node.gpus(gpu0__ecc=1)
+    node.record("NVRM: Xid (PCI:0000:9b:00): 43, pid=1, name=a, Ch 00000008")
+    node.checks().check_health()
+    note = json.loads(node.ledger.read_text())["sources"][source]
+    assert (note["unseen"], note["memory"]) == ("", blind["memory"])
+
+
 def test_a_gpu_is_missing_by_the_count_that_slurmd_gives_now(node: GpuNode) -> None:
     node.gres(0, 1, 2)
     assert node.checks().check_health()

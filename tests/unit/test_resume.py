@@ -55,6 +55,20 @@ def test_a_reboot_that_was_not_made_is_asked_for_and_can_be_waived(
     assert (run("--force").exit_code, node.is_drained) == (0, False)
 
 
+@pytest.mark.parametrize("words", [(), ("--force",)])
+def test_a_source_that_was_switched_off_keeps_no_node_out(
+    node: GpuNode, run: Resume, words: tuple[str, ...]
+) -> None:
+    node.checks().check_health()
+    node.gpus(gpu1__remap_failed=1)
+    node.checks().check_health()
+    node.gpus(init=12)
+    node.checks().check_health()
+    assert "can not see the GPUs: NVML does not start" in run(*words).output
+    node.sources(nvml=False)
+    assert (run(*words).output, node.is_drained) == ("n1: resumed\n", False)
+
+
 def test_an_edited_reason_is_not_ours_even_with_force(node: GpuNode, run: Resume) -> None:
     node.record(LOST)
     node.checks().check_health()
