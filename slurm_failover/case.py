@@ -8,7 +8,8 @@ from dataclasses import dataclass
 
 from ClusterShell.NodeSet import NodeSet
 
-from slurm_failover.evidence import choose, read_evidence
+from slurm_failover.breaker import read_notes
+from slurm_failover.evidence import choose, is_drained_by_us, read_evidence
 from slurm_failover.model import Evidence, JobCause, JobFacts, Limits, NodeFacts
 from slurm_failover.record import Record
 from slurm_failover.refusal import refuse_job
@@ -27,6 +28,8 @@ class Case:
     ``pinned`` are the faulty nodes that the job asks for by name, so that it can run nowhere else.
     ``owing`` are the nodes whose Epilog failed and that have not told of a fault of the hardware:
     what else they say they knew before, since ours fails for nothing milder.
+    ``faulty`` are the nodes that show a fault of their own since the attempt began, whichever job
+    it hit.
     """
 
     record: Record
@@ -41,6 +44,7 @@ class Case:
     hung: tuple[Evidence, ...]
     unknown: tuple[Evidence, ...]
     owing: tuple[str, ...] = ()
+    faulty: tuple[str, ...] = ()
 
     @property
     def pause(self) -> int:
@@ -56,6 +60,7 @@ def gather(
     """What job, record and nodes say. ``silent`` says that an Epilog has not ended in time."""
     entries: list[Evidence] = []
     owing: list[str] = []
+    faulty: list[str] = []
     for node in nodes:
         found = read_evidence(node.name, node.extra)
         own = [
@@ -69,6 +74,8 @@ def gather(
         if not is_told and _failed_in_epilog(node, record.attempt.start):
             owing.append(node.name)
             entries.append(_entry(job, record, JobCause.UNKNOWN, node.name, EPILOG_FAILED))
+        if _shows_fault(node, record.attempt.start):
+            faulty.append(node.name)
     if silent:
         entries.append(_entry(job, record, JobCause.UNKNOWN, "", "a node's Epilog has not ended"))
     by_cause = {cause: tuple(e for e in entries if e.cause is cause) for cause in JobCause}
@@ -87,6 +94,7 @@ def gather(
         hung=by_cause[JobCause.HUNG],
         unknown=by_cause[JobCause.UNKNOWN],
         owing=tuple(owing),
+        faulty=tuple(faulty),
     )
 
 
@@ -121,6 +129,14 @@ def _failed_in_epilog(node: NodeFacts, since: float) -> bool:
     """
     said = any(_EPILOG_ERROR.match(part) for part in node.reason.split(" : "))
     return said and node.has("DRAIN") and node.reason_time >= since
+
+
+def _shows_fault(node: NodeFacts, since: float) -> bool:
+    """Whether a node tells of a fault of its own that came since: by our drain, or by its note
+    where it was out of service before or the drain waits.
+    """
+    is_ours = is_drained_by_us(node) and node.reason_time >= since
+    return is_ours or any(note.time >= since for note in read_notes(node.name, node.extra))
 
 
 def _entry(job: JobFacts, record: Record, cause: JobCause, node: str, because: str) -> Evidence:

@@ -198,14 +198,17 @@ DECISIONS: tuple[Row, ...] = (
         lambda case: bool(case.unknown),
         Action.DENY,
         State.INTERNALERROR,
-        lambda case: f"{case.record.cause}, and no hardware fault is known; {_tell(case.unknown)}",
+        lambda case: (
+            f"{case.record.cause}, and no hardware fault is known{_that_hit(case)}; "
+            f"{_tell(case.unknown)}"
+        ),
     ),
     Row(
         "no node reports anything",
         lambda case: True,
         Action.DENY,
         State.INTERNALERROR,
-        lambda case: f"{case.record.cause}, and no node shows a hardware fault",
+        lambda case: f"{case.record.cause}, and no node shows a hardware fault{_that_hit(case)}",
     ),
 )
 
@@ -253,6 +256,11 @@ def _used_up(case: Case) -> str:
     """That no retry is left, as a clause."""
     few = ("the job may have no retry", "its only retry is used")
     return few[case.limit] if case.limit < len(few) else f"all {case.limit} retries are used"
+
+
+def _that_hit(case: Case) -> str:
+    """Which hardware fault is denied: none at all, or none of this job's."""
+    return " that hit this job" if case.faulty else ""
 
 
 def _tell(entries: Sequence[Evidence]) -> str:

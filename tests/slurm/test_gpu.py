@@ -116,9 +116,8 @@ def test_a_job_that_fails_beside_another_jobs_broken_gpu_is_not_moved(story: Sto
     story.end(failing, 4)
 
     view = story.wait_shown(failing, "Pending - internalerror")
-    assert (
-        view["because"] == "the program ended with exit code 4, and no node shows a hardware fault"
-    )
+    cause = "the program ended with exit code 4"
+    assert view["because"] == f"{cause}, and no node shows a hardware fault that hit this job"
     assert story.wait_drained("n3").startswith("slurm-failover: Xid 79 on GPU 0000:3b:00")
 
 

@@ -85,5 +85,5 @@ def test_a_uuid_tells_whose_gpu_it_was_also_where_slurmds_list_can_not_be_read(
     assert NODE not in story.wait_running(hit, restarts=1, seconds=60)
     view = story.wait_shown(spared, "Pending - internalerror")
     assert view["because"] == (
-        "the program ended with exit code 4, and no node shows a hardware fault"
+        "the program ended with exit code 4, and no node shows a hardware fault that hit this job"
     )

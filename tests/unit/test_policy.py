@@ -6,6 +6,8 @@ from dataclasses import replace
 
 import pytest
 
+from slurm_failover.breaker import write_notes
+from slurm_failover.breaker.notes import FaultNote
 from slurm_failover.evidence import write_evidence
 from slurm_failover.model import Evidence, JobCause, JobFacts, Limits, NodeFacts
 from slurm_failover.optin import OptIn
@@ -76,6 +78,35 @@ def test_the_worst_word_decides(
     assert (found.action, found.state) == (action, state)
     assert because in found.because
     assert verdict(*reversed(nodes)) == replace(found, because=verdict(*reversed(nodes)).because)
+
+
+def drained(name: str, reason: str, time: float = START + 5, *, noted: float = 0) -> NodeFacts:
+    """A node that is out of service and says nothing of the job; ``noted`` is when it noted a
+    fault of its own.
+    """
+    notes = [FaultNote(name, noted, "xid-79", "Xid 79")] if noted else []
+    extra = write_notes("", notes, noted)
+    return NodeFacts(name, frozenset({"DRAIN"}), reason, reason_time=time, extra=extra)
+
+
+@pytest.mark.parametrize(
+    ("other", "words"),
+    [
+        (drained("n1", "slurm-failover: Xid 79"), " that hit this job"),
+        (drained("n1", "maintenance", noted=START + 5), " that hit this job"),
+        (drained("n1", "maintenance"), ""),
+        (drained("n1", "slurm-failover: Xid 79", START - 60, noted=START - 60), ""),
+    ],
+    ids=["our drain", "a fault under another's drain", "another's drain", "before the attempt"],
+)
+def test_a_fault_that_hit_others_is_not_denied_only_that_it_hit_this_job(
+    other: NodeFacts, words: str
+) -> None:
+    cause = "the program ended with exit code 1"
+    told = verdict(other, CLEAN).because
+    assert told == f"{cause}, and no node shows a hardware fault{words}"
+    doubt = verdict(other, UNKNOWN).because
+    assert doubt == f"{cause}, and no hardware fault is known{words}; n3: a unknown fault"
 
 
 @pytest.mark.parametrize("retries", [3, 4, 100])
