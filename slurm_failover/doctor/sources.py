@@ -9,16 +9,24 @@ import socket
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 
+from slurm_failover.attribution import Device, JobGpus, devices_of, held_gpus
 from slurm_failover.catalogue import load_rules
 from slurm_failover.doctor.config import value
 from slurm_failover.doctor.finding import Finding, error, ok, warning
 from slurm_failover.doctor.host import Host, owners
 from slurm_failover.errors import RuleError, SourceUnreadable
+from slurm_failover.gres import GresSlot
 from slurm_failover.settings.tables import DEFAULT_PATH, SourceSettings
 from slurm_failover.sources.journal import read_journal
 from slurm_failover.sources.nvml import read_state
 from slurm_failover.sources.slurmd import read_slots
 from slurm_failover.trust import find_weakness
+
+_MAP = (
+    "install or mend NVIDIA's driver, set [sources] proc to where it lists its GPUs, and have "
+    "gres.conf name /dev/nvidiaN"
+)
+"""What leads from a fault to the job that holds the GPU."""
 
 
 def check_sources(host: Host) -> Iterator[Finding]:
@@ -141,13 +149,18 @@ def _in_others_hands(check: str, paths: Sequence[str]) -> Finding | None:
 
 def check_gpus(host: Host) -> Iterator[Finding]:
     """What NVML answers, against the GPUs that Slurm gives out."""
+    sources = host.settings.sources
     slots = read_slots(host.settings.slurm.slurmd, host.node)
-    if not host.settings.sources.nvml:
+    state = read_state(sources.nvml_timeout, proc=Path(sources.proc), nvml=sources.nvml)
+    unmapped = _say_unmapped(devices_of(state), slots, sources.proc)
+    if not sources.nvml and unmapped:
+        yield warning("NVML", f"not asked, by [sources] nvml, and {unmapped}", _MAP)
+    elif not sources.nvml:
         yield ok("NVML", "not asked, by [sources] nvml")
-        return
-    state = read_state(host.settings.sources.nvml_timeout)
-    if state.unreadable:
-        if slots:
+    elif state.unreadable:
+        if slots and unmapped:
+            yield warning("NVML", f"{state.unreadable}, and {unmapped}", _MAP)
+        elif slots:
             remedy = "install or mend NVIDIA's driver, or set [sources] nvml = false"
             yield warning("NVML", f"{state.unreadable}, and Slurm gives out GPUs here", remedy)
         else:
@@ -160,6 +173,23 @@ def check_gpus(host: Host) -> Iterator[Finding]:
         )
     else:
         yield ok("NVML", f"{len(state.gpus)} GPUs, driver {state.driver or 'unknown'}")
+
+
+def _say_unmapped(
+    devices: tuple[Device, ...], slots: tuple[GresSlot, ...] | None, proc: str
+) -> str:
+    """What it costs that some GPU that Slurm gives out has no name among the ``devices``; empty
+    where all have one.
+    """
+    every = JobGpus(0, frozenset(range(len(slots or ()))))
+    if not slots or held_gpus(every, devices, slots) is not None:
+        return ""
+    lists = f"{proc}/driver/nvidia/gpus"
+    missing = "does not list those of gres.conf" if devices else "lists none"
+    return (
+        f"{lists} {missing}, while Slurm gives out {len(slots)} GPUs here: "
+        "a GPU's fault moves a job that holds them all, and no other"
+    )
 
 
 def _devices(gpus: tuple[object, ...]) -> int:

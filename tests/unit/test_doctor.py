@@ -36,7 +36,8 @@ from slurm_failover.doctor.host import Host
 from slurm_failover.doctor.timer import check_timer
 from slurm_failover.doctor.watcher import check_watcher
 from slurm_failover.errors import SlurmUnavailable
-from slurm_failover.health.gpu_state import Gpu, GpuState
+from slurm_failover.gres import GresSlot
+from slurm_failover.health.gpu_state import DriverDevice, Gpu, GpuState
 from slurm_failover.install.wire import Config, Site, wire
 from slurm_failover.model import JobFacts
 from slurm_failover.node import caught
@@ -572,10 +573,57 @@ def test_settings_and_rules_that_others_can_write_are_errors(
 def test_nvml_must_show_the_gpus_that_slurm_gives_out(
     monkeypatch: pytest.MonkeyPatch, tmp_path: Path, state: GpuState, slots: int, level: Level
 ) -> None:
-    monkeypatch.setattr(sources, "read_slots", lambda *_: (None,) * slots)
-    monkeypatch.setattr(sources, "read_state", lambda _: state)
+    monkeypatch.setattr(sources, "read_slots", lambda *_: (GresSlot(),) * slots)
+    monkeypatch.setattr(sources, "read_state", lambda *_, **__: state)
     (finding,) = sources.check_gpus(on(tmp_path))
     assert finding.level is level
+
+
+def names(*minors: int, unreadable: str | None = None) -> GpuState:
+    """What is seen where nothing but the driver lists its GPUs, by their minor numbers."""
+    devices = tuple(DriverDevice(f"0000:0{minor}:00", minor) for minor in minors)
+    return GpuState(driver_devices=devices, unreadable=unreadable)
+
+
+SLOTS = (GresSlot(1), GresSlot(0))
+MUTE = "NVML does not start"
+NO_LIST = "/proc/driver/nvidia/gpus lists none, while Slurm gives out 2 GPUs here"
+ANOTHER = "/proc/driver/nvidia/gpus does not list those of gres.conf, while Slurm gives out 2 GPUs"
+
+
+@pytest.mark.parametrize(
+    ("nvml", "state", "slots", "found"),
+    [
+        (False, names(0, 1), SLOTS, ""),
+        (False, names(), SLOTS, f"not asked, by [sources] nvml, and {NO_LIST}"),
+        (False, names(0, 2), SLOTS, f"not asked, by [sources] nvml, and {ANOTHER}"),
+        (False, names(), (), ""),
+        (False, names(), None, ""),
+        (True, names(unreadable=MUTE), SLOTS, f"{MUTE}, and {NO_LIST}"),
+        (True, names(0, 1, unreadable=MUTE), SLOTS, f"{MUTE}, and Slurm gives out GPUs here"),
+    ],
+)
+def test_a_node_on_which_no_map_leads_from_a_gpu_to_its_job_is_told_what_that_costs(
+    *,
+    monkeypatch: pytest.MonkeyPatch,
+    tmp_path: Path,
+    nvml: bool,
+    state: GpuState,
+    slots: tuple[GresSlot, ...] | None,
+    found: str,
+) -> None:
+    asked = []
+    monkeypatch.setattr(sources, "read_slots", lambda *_: slots)
+    monkeypatch.setattr(sources, "read_state", lambda *_, **how: asked.append(how["nvml"]) or state)
+    host = on(tmp_path, Settings(sources=SourceSettings(nvml=nvml)))
+    (finding,) = sources.check_gpus(host)
+    assert asked == [nvml]
+    assert finding.level is (Level.WARNING if found else Level.OK)
+    assert finding.found.startswith(found or "not asked, by [sources] nvml")
+    costs = ": a GPU's fault moves a job that holds them all, and no other"
+    assert finding.found.endswith(costs) is ("driver/nvidia" in found)
+    # What costs that much is no remedy.
+    assert ("nvml = false" in finding.remedy) is (state.driver_devices != () and nvml)
 
 
 def test_a_slurmd_in_another_time_zone_is_told() -> None:
