@@ -57,6 +57,13 @@ class Attribution:
 
 
 @dataclass(frozen=True, slots=True)
+class _Node:
+    devices: tuple[Device, ...]
+    slots: tuple[GresSlot, ...] | None
+    gpus: int | None
+
+
+@dataclass(frozen=True, slots=True)
 class _Held:
     pci: str
     instance: MigInstance | None = None
@@ -170,11 +177,13 @@ def jobs_hit(
     devices: Iterable[Device],
     slots: tuple[GresSlot, ...] | None,
     gpu_instance: int | None = None,
+    *,
+    gpus: int | None = None,
 ) -> Attribution:
     """Which of the node's jobs a fault hit.
 
     ``slots`` is the node's GPU GRES in order, () where the node has none, None where it is unknown
-    whether it has any.
+    whether it has any; ``gpus`` is how many slurmctld gives out there, None where it does not say.
     ``gpu_instance`` is the MIG GPU instance that the fault names, if it names one. A fault of the
     node or of a switch hits every job; a fault of a GPU, or of its own place in the fabric, hits
     the jobs that hold it: by NVIDIA's Fabric Manager user guide a GPU whose links fail loses
@@ -188,7 +197,7 @@ def jobs_hit(
         return _without_gres(everyone)
     if event.pci is None:
         return _without_device(running, devices, slots)
-    return _by_device(event.pci, running, tuple(devices), slots, gpu_instance)
+    return _by_device(event.pci, running, _Node(tuple(devices), slots, gpus), gpu_instance)
 
 
 def _without_gres(everyone: frozenset[int]) -> Attribution:
@@ -219,17 +228,16 @@ def _without_device(
 def _by_device(
     pci: str,
     running: tuple[JobGpus, ...],
-    devices: tuple[Device, ...],
-    slots: tuple[GresSlot, ...] | None,
+    node: _Node,
     gpu_instance: int | None,
 ) -> Attribution:
     hit, unsure = set(), set()
     for job in running:
-        held = _held(job, devices, slots)
+        held = _held(job, node.devices, node.slots)
         if held is not None:
             verdict = _holds(held, pci, gpu_instance)
         else:
-            verdict = True if _holds_all(pci, job, devices, slots) else None
+            verdict = True if _holds_all(pci, job, node) else None
         if verdict is None:
             unsure.add(job.job_id)
         elif verdict:
@@ -242,33 +250,31 @@ def _has_all(job: JobGpus, slots: tuple[GresSlot, ...] | None) -> bool:
     return bool(slots) and job.indexes == frozenset(range(len(slots or ())))
 
 
-def _holds_all(
-    pci: str, job: JobGpus, devices: tuple[Device, ...], slots: tuple[GresSlot, ...] | None
-) -> bool:
-    """Whether a job surely holds a GPU to which no map leads: it holds all that Slurm gives out.
+def _holds_all(pci: str, job: JobGpus, node: _Node) -> bool:
+    """Whether a job surely holds a GPU to which no map leads: it holds all that Slurm gives out, by
+    slurmctld's own count, since slurmd may list fewer.
 
     Where the node's GPUs are known by name, one of them may be outside GRES, and another's to use:
     then they have to be as many, and none of them shared out in instances. Where none is known,
     those that Slurm gives out are all of which anybody knows.
     """
-    if not _has_all(job, slots):
+    if node.gpus != len(node.slots or ()) or not _has_all(job, node.slots):
         return False
-    if not devices:
+    if not node.devices:
         return True
-    whole = {device.pci for device in devices if not device.instances}
-    return pci in whole and len(whole) == len(devices) == _whole_gpus(job, devices, slots or ())
+    whole = {device.pci for device in node.devices if not device.instances}
+    return pci in whole and len(whole) == len(node.devices) == _whole_gpus(job, node)
 
 
-def _whole_gpus(
-    job: JobGpus, devices: tuple[Device, ...], slots: tuple[GresSlot, ...]
-) -> int | None:
+def _whole_gpus(job: JobGpus, node: _Node) -> int | None:
     """How many whole GPUs stand behind the GRES; None where some may be parts of one, or another
-    than the ``devices``.
+    than the node's ``devices``.
     """
+    slots = node.slots or ()
     minors = [slot.minor for slot in slots if slot.minor is not None]
     uuids = [*job.uuids, *(slot.unique_id or "" for slot in slots)]
     has_parts = len(set(minors)) < len(minors) or any(uuid.startswith("MIG-") for uuid in uuids)
-    known = {device.minor for device in devices}
+    known = {device.minor for device in node.devices}
     is_elsewhere = None not in known and not set(minors) <= known
     return None if has_parts or is_elsewhere else len(slots)
 

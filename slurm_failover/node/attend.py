@@ -281,6 +281,7 @@ class Attendant:
             node=self._node,
             devices=read_devices(ledger),
             slots=self._known_slots,
+            gpus=self._facts.gpus,
             jobs=tuple(job_gpus(job, self._node) for job in jobs),
         )
         ending = self._read_ending(blame, self._with_slurmctlds_word(occasion.ended, jobs))

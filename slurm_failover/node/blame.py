@@ -39,8 +39,8 @@ class Share:
 class Blame:
     """Events that are new, and ``earlier`` ones that were judged before and explain the new.
 
-    ``node`` is the name of the node, ``devices`` are its GPUs, ``slots`` its GPU GRES as in
-    ``attribution.jobs_hit``, and ``jobs`` what is known of the jobs on it.
+    ``node`` is the name of the node, ``devices`` are its GPUs, ``slots`` its GPU GRES and ``gpus``
+    their number as in ``attribution.jobs_hit``, and ``jobs`` what is known of the jobs on it.
     """
 
     fresh: tuple[Event, ...]
@@ -48,6 +48,7 @@ class Blame:
     node: str = ""
     devices: tuple[Device, ...] = ()
     slots: tuple[GresSlot, ...] | None = None
+    gpus: int | None = None
     jobs: tuple[JobGpus, ...] = ()
 
     def of_node(self) -> Judgement:
@@ -100,7 +101,7 @@ class Blame:
             # What costs the node a reboot takes all instances of the GPU with it.
             whole = event.node_action is NodeAction.REBOOT
             instance = None if whole else event.gpu_instance
-            answer = jobs_hit(event, jobs, self.devices, self.slots, instance)
+            answer = jobs_hit(event, jobs, self.devices, self.slots, instance, gpus=self.gpus)
             if job.job_id in answer.hit:
                 hits.append(event)
             elif job.job_id in answer.unsure:

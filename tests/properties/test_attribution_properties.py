@@ -56,9 +56,10 @@ def test_with_facts_missing_the_wrong_job_is_never_blamed_and_the_right_one_neve
         for device in devices
         if data.draw(st.booleans())
     )
+    gpus = data.draw(st.sampled_from([len(slots), None]))
     slots = data.draw(st.sampled_from([slots, None, *(slots[:n] for n in range(1, len(slots)))]))
     jobs = [replace(job, indexes=data.draw(st.sampled_from([job.indexes, None]))) for job in jobs]
-    answer = jobs_hit(replace(FAULT, pci=pci), jobs, devices, slots)
+    answer = jobs_hit(replace(FAULT, pci=pci), jobs, devices, slots, gpus=gpus)
     if pci is None:
         return
     assert answer.hit <= {truth[pci]}

@@ -281,7 +281,7 @@ def test_the_gpus_that_slurmctld_names_are_counted(gres: str, count: int | None)
 def test_where_only_the_number_of_gpus_is_known_a_fault_hits_the_job_that_holds_them_all() -> None:
     all_of_them = frozenset({0, 1, 2})
     jobs = [JobGpus(1, all_of_them), JobGpus(2, frozenset({0})), JobGpus(3, frozenset())]
-    answer = jobs_hit(fault("0000:9b:00"), jobs, DEVICES, (GresSlot(),) * 3)
+    answer = jobs_hit(fault("0000:9b:00"), jobs, DEVICES, (GresSlot(),) * 3, gpus=3)
     assert hit(answer) == ([1], [2])
 
 
@@ -301,7 +301,7 @@ def test_where_a_gpu_may_be_outside_gres_a_job_that_holds_all_gres_is_not_blamed
     pci: str, devices: tuple[Device, ...], slots: tuple[GresSlot, ...]
 ) -> None:
     jobs = [JobGpus(1, frozenset({0, 1}))]
-    assert hit(jobs_hit(fault(pci), jobs, devices, slots)) == ([], [1])
+    assert hit(jobs_hit(fault(pci), jobs, devices, slots, gpus=2)) == ([], [1])
 
 
 @pytest.mark.parametrize("event", [fault("0000:9b:00"), fault(None)], ids=["a GPU", "some GPU"])
@@ -314,20 +314,29 @@ def test_a_job_that_holds_all_that_slurm_gives_out_needs_no_map_where_no_gpu_is_
     event: Event, slots: tuple[GresSlot, ...]
 ) -> None:
     jobs = [JobGpus(1, frozenset({0, 1})), JobGpus(2, frozenset({0})), JobGpus(3, frozenset())]
-    assert hit(jobs_hit(event, jobs, (), slots)) == ([1], [2])
-    assert hit(jobs_hit(event, jobs, (), (*slots, UNKNOWN_SLOT))) == ([], [1, 2])
+    assert hit(jobs_hit(event, jobs, (), slots, gpus=2)) == ([1], [2])
+    assert hit(jobs_hit(event, jobs, (), (*slots, UNKNOWN_SLOT), gpus=3)) == ([], [1, 2])
+
+
+@pytest.mark.parametrize("gpus", [None, 3])
+def test_a_job_that_holds_all_that_slurmd_lists_may_hold_less_than_slurm_gives_out(
+    gpus: int | None,
+) -> None:
+    job = JobGpus(1, frozenset({0, 1}))
+    assert hit(jobs_hit(fault("0000:9b:00"), [job], (), SLOTS[:2], gpus=gpus)) == ([], [1])
 
 
 def test_a_job_that_holds_all_holds_a_gpu_whose_minor_number_is_not_known() -> None:
     devices = (Device("0000:3b:00"), Device("0000:5e:00", minor=0))
     jobs = [JobGpus(1, frozenset({0, 1})), JobGpus(2, frozenset({0}))]
-    answer = jobs_hit(fault("0000:3b:00"), jobs, devices, (GresSlot(0), GresSlot(7)))
+    answer = jobs_hit(fault("0000:3b:00"), jobs, devices, (GresSlot(0), GresSlot(7)), gpus=2)
     assert hit(answer) == ([1], [])
 
 
 def test_mig_instances_that_a_job_holds_are_not_taken_for_as_many_gpus() -> None:
     job = JobGpus(1, frozenset({0, 1}), frozenset({"MIG-1", "MIG-2"}))
-    assert hit(jobs_hit(fault("0000:3b:00"), [job], DEVICES[:2], (GresSlot(),) * 2)) == ([], [1])
+    answer = jobs_hit(fault("0000:3b:00"), [job], DEVICES[:2], (GresSlot(),) * 2, gpus=2)
+    assert hit(answer) == ([], [1])
 
 
 @pytest.mark.parametrize(

@@ -309,6 +309,7 @@ def test_without_nvml_and_any_list_a_job_that_holds_all_gpus_is_moved(
     node.sources(nvml=False)
     label = node.run_job()
     node.tell_held("0,1", monkeypatch)
+    node.slurm.peek_node("n1").gpus = 2
     node.record(LOST)
     assert node.checks().check_health()
     assert node.reason.endswith(f"(job {label})")
