@@ -12,7 +12,6 @@ from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import TYPE_CHECKING
 
-from slurm_failover.gres import names_all
 from slurm_failover.node.ledger import (
     JudgedFault,
     Ledger,
@@ -36,6 +35,7 @@ if TYPE_CHECKING:
     from slurm_failover.model import Event, JobFacts, Judgement, NodeFacts
     from slurm_failover.node.blame import Blame, Share
     from slurm_failover.node.breaker import Answer
+    from slurm_failover.node.gres import NodeGres
     from slurm_failover.node.readings import Reading
     from slurm_failover.node.respond import EndingJob
     from slurm_failover.settings.tables import Settings
@@ -151,27 +151,13 @@ class Attendant:
         return next(node for node in self._seen if node.name == self._node)
 
     @cached_property
-    def _slots(self) -> tuple[GresSlot, ...] | None:
-        from slurm_failover.sources.slurmd import read_slots
+    def _gres(self) -> NodeGres:
+        from slurm_failover.node.gres import NodeGres
 
-        return read_slots(self._settings.slurm.slurmd, self._node)
+        return NodeGres(self._settings.slurm.slurmd, self._node)
 
     def _read_slots(self) -> tuple[GresSlot, ...] | None:
-        return self._slots
-
-    @cached_property
-    def _known_slots(self) -> tuple[GresSlot, ...] | None:
-        """The GPU GRES by slurmd, and those that slurmctld alone counts: slurmd may not say in
-        time, or not list a GPU that is gone.
-        """
-        from slurm_failover.gres import UNKNOWN_SLOT, GresSlot
-
-        counted = self._facts.gpus
-        if counted is None:
-            return self._slots
-        if self._slots is None:
-            return (GresSlot(),) * counted
-        return self._slots + (UNKNOWN_SLOT,) * (counted - len(self._slots))
+        return self._gres.slots
 
     def _weigh(
         self, ledger: Ledger, last: int, shown: list[Event], since: float
@@ -270,21 +256,25 @@ class Attendant:
         """
         from slurm_failover.attribution import job_gpus
         from slurm_failover.node.repair import repair_of
-        from slurm_failover.node.respond import Responder
+        from slurm_failover.node.respond import Responder, all_hit
         from slurm_failover.settings.limits import read_limits
 
-        asks = fault is not None or self._asks_who_holds()
+        asks = fault is not None or self._gres.asks_who_holds(self._facts.gpus)
         jobs = self._connect().jobs_on(self._node) if asks else []
         jobs = [job for job in jobs if job.job_id != occasion.starting]
+        counted = self._facts.gpus
         blame = replace(
             blame,
             node=self._node,
             devices=read_devices(ledger),
-            slots=self._known_slots,
-            gpus=self._facts.gpus,
+            slots=self._gres.known(counted),
+            gpus=counted,
             jobs=tuple(job_gpus(job, self._node) for job in jobs),
         )
-        ending = self._read_ending(blame, self._with_slurmctlds_word(occasion.ended, jobs))
+        ended = occasion.ended
+        if ended is not None:
+            ended = replace(ended, gpus=self._gres.held_by(ended.gpus, jobs, counted))
+        ending = self._read_ending(blame, ended)
         if fault is None and ending is None:
             return None, False
         running = self._share_out(blame, jobs, occasion) if fault else []
@@ -295,7 +285,7 @@ class Attendant:
             responder.respond(self._facts, None, [], ending)
             return None, False
         word = responder.word_on(self._facts, ending)
-        answer = self._ask(fault, _hit(running, jobs, ending), word)
+        answer = self._ask(fault, all_hit(running, jobs, ending), word)
         if answer.waits:
             return None, True
         response = responder.respond(answer.facts, fault, running, ending, answer.extra)
@@ -304,24 +294,6 @@ class Attendant:
             self._now, rule, fault.because, response.hit, ledger.boot, needs, response.reason
         )
         return judged, False
-
-    def _asks_who_holds(self) -> bool:
-        """Whether only slurmctld can tell which job holds which GPU. Where GPUs are no GRES, whose
-        one was depends on who else was there.
-        """
-        return not self._known_slots or not names_all(self._known_slots)
-
-    def _with_slurmctlds_word(self, ended: Ended | None, jobs: list[JobFacts]) -> Ended | None:
-        """The job that ends, with what slurmctld tells of its GPUs, as far as that was asked. It
-        tells of none where it has requeued the job by now (seen on 24.11): that is no word.
-        """
-        from slurm_failover.attribution import job_gpus, join_words
-
-        if ended is None:
-            return None
-        ours = [job for job in jobs if job.job_id == ended.gpus.job_id]
-        told = [job_gpus(job, self._node) for job in ours if job.gres_detail]
-        return replace(ended, gpus=join_words(ended.gpus, told, self._known_slots))
 
     def _ask(self, fault: Judgement, hit: list[JobFacts], word: str) -> Answer:
         """Ask the circuit breaker. ``word`` is the node's Extra as it shall be; without it a job
@@ -368,16 +340,3 @@ class Attendant:
         if judgement.cause is JobCause.HARDWARE or (ended.failed and explains):
             return EndingJob(ended.gpus.job_id, ended.start, judgement)
         return None
-
-
-def _hit(
-    running: list[tuple[JobFacts, Share]], jobs: list[JobFacts], ending: EndingJob | None
-) -> list[JobFacts]:
-    """The jobs that a fault has hit, the one that ends included."""
-    from slurm_failover.model import JobCause
-
-    hit = [job for job, share in running if share.judgement.cause is JobCause.HARDWARE]
-    if ending is not None and ending.judgement.cause is JobCause.HARDWARE:
-        ends = [job for job in jobs if job.job_id == ending.job_id]
-        hit += [replace(job, start=ending.start) for job in ends]
-    return hit

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 from slurm_failover.breaker import drop_waiting, read_notes, write_notes
@@ -55,6 +55,17 @@ class EndingJob:
     job_id: int
     start: float
     judgement: Judgement
+
+
+def all_hit(
+    running: Sequence[tuple[JobFacts, Share]], jobs: Sequence[JobFacts], ending: EndingJob | None
+) -> list[JobFacts]:
+    """The jobs that a fault has hit, the one that ends included."""
+    hit = [job for job, share in running if share.judgement.cause is JobCause.HARDWARE]
+    if ending is not None and ending.judgement.cause is JobCause.HARDWARE:
+        ends = [job for job in jobs if job.job_id == ending.job_id]
+        hit += [replace(job, start=ending.start) for job in ends]
+    return hit
 
 
 @dataclass(frozen=True, slots=True)
