@@ -38,7 +38,7 @@ def lines(cluster: Cluster, host: str, user: str = "root") -> tuple[int, dict[st
             "cluster-gpus absent",
             "cluster-gpus reset",
             "NVML",
-            "Slurm gives out GPUs here",
+            "while Slurm gives out 3 GPUs here",
         ),
         (
             "chmod 666 /var/lib/slurm-failover-test/kmsg",
