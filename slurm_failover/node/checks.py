@@ -107,12 +107,26 @@ class NodeChecks:
         if not (verdict or (acts and ledger.open and self._is_closed())):
             return False
         if "nohold_on_prolog_fail" in self._connect().setting("SchedulerParameters"):
-            return True
+            return not self._is_cancelled(starting)
         self._say(
             "the job starts on a drained node: without nohold_on_prolog_fail in "
             "SchedulerParameters Slurm would hold it"
         )
         return False
+
+    def _is_cancelled(self, job_id: int) -> bool:
+        """Whether a job that starts was cancelled meanwhile: Slurm requeues it if its Prolog fails,
+        and it would start again after all (seen on 24.11.5). Where Slurm does not say it was not.
+        """
+        from slurm_failover.errors import HookEnded, SlurmError
+
+        try:
+            is_cancelled = self._connect().job(str(job_id)).has("CANCELLED")
+        except (SlurmError, HookEnded):
+            return False
+        if is_cancelled:
+            self._say(f"job {job_id} was cancelled before it started: it is not sent back")
+        return is_cancelled
 
     def recheck(self) -> str:
         """Look with every source, now, and again where a hook's look came in between. What stands

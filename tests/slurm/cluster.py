@@ -159,8 +159,7 @@ class Cluster:
 
     def _clean_up(self) -> None:
         each(lambda host: self.check(host, ["cluster-reset", "daemons"]), HOSTS)
-        self.check(CONTROLLER, "squeue -h -o %A | xargs -r scancel")
-        self.wait(self._queue_is_empty, 60, "an empty queue")
+        self.wait(self._cancel_all, 60, "an empty queue")
         each(lambda host: self.check(host, ["cluster-reset"], timeout=120), HOSTS)
         self.wait(self._healed, 60, "four idle nodes without a trace of the last test")
 
@@ -180,8 +179,14 @@ class Cluster:
             each(lambda host: self.check(host, restore), HOSTS)
             self.check(CONTROLLER, ["scontrol", "reconfigure"])
 
-    def _queue_is_empty(self) -> bool:
-        return not self.check(CONTROLLER, ["squeue", "-h"])
+    def _cancel_all(self) -> bool:
+        """Whether no job was left. Slurm requeues a cancelled job whose Prolog fails after that
+        (seen on 24.11.5), so once is not enough.
+        """
+        jobs = self.check(CONTROLLER, ["squeue", "-h", "-o", "%A"]).split()
+        if jobs:
+            self.run(CONTROLLER, ["scancel", *jobs])
+        return not jobs
 
     def _all_idle(self) -> bool:
         done = self.run(CONTROLLER, ["scontrol", "show", "node", JSON])

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 
 import pytest
 from cluster import CONTROLLER, HEALTH_CHECK, HOOK_LOG, HOSTS, NODES, Cluster, each
-from story import Story
+from story import LOST, Story
 
 pytestmark = pytest.mark.slurm
 
@@ -145,3 +145,22 @@ def test_two_jobs_that_start_while_nvml_hangs_start_and_end_in_time(story: Story
     assert int(cluster.check("n1", ["date", "+%s"])) - start < SECONDS_ALLOWED
     assert told(cluster, "n1", before).count("can not see the GPUs") == 1
     assert story.drained() == []
+
+
+def test_a_job_that_is_cancelled_while_an_unfit_node_refuses_it_stays_cancelled(
+    story: Story,
+) -> None:
+    cluster = story.cluster
+    cluster.check("n1", "printf 'nvml_timeout = 8\\n' >/tmp/line")
+    cluster.check("n1", "sed -i '/^.sources.$/r /tmp/line' /etc/slurm-failover/settings.toml")
+    cluster.gpus("n1", hang__nvmlInitWithFlags=1)
+    cluster.inject("n1", LOST)
+    before = len(told(cluster, "n1"))
+    job = story.submit("--nodelist=n1")
+    begun = ["pgrep", "-f", "[h]ooks.py prolog"]
+    cluster.wait(lambda: cluster.run("n1", begun).rc == 0, 30, "a Prolog at work")
+    cluster.check(CONTROLLER, ["scancel", str(job)])
+    assert story.wait_drained("n1").startswith("slurm-failover: Xid 79")
+    cluster.wait(lambda: cluster.job_state(job) == ["CANCELLED"], 60, "the job's end")
+    assert f"job {job} was cancelled before it started" in told(cluster, "n1", before)
+    assert cluster.job(job)["restart_cnt"] == 0

@@ -16,7 +16,7 @@ from slurm_failover.breaker import Word, read_notes, write_word
 from slurm_failover.breaker.word import OPEN
 from slurm_failover.errors import SlurmUnavailable, SourceUnreadable
 from slurm_failover.evidence import read_evidence
-from slurm_failover.model import JobCause
+from slurm_failover.model import JobCause, JobFacts
 from slurm_failover.node import memory
 from slurm_failover.node.checks import NodeChecks
 from slurm_failover.settings.protection import MetricsSettings
@@ -412,6 +412,28 @@ def test_a_prolog_is_no_verdict_where_slurm_would_hold_the_job_for_it(node: Node
     assert not node.checks().check_job_start()
     assert node.reason.startswith("slurm-failover: ")
     assert any("nohold_on_prolog_fail" in line for line in node.said)
+
+
+def test_a_job_that_was_cancelled_by_then_is_not_sent_back(node: Node) -> None:
+    label = node.run_job()
+    node.record(LOST)
+    node.slurm.cancel(label)
+    assert not node.checks().check_job_start()
+    assert node.reason.startswith("slurm-failover: ")
+    assert any("was cancelled before it started" in line for line in node.said)
+
+
+def test_a_prolog_stands_by_its_verdict_where_slurm_does_not_tell_of_the_job(
+    node: Node, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    node.run_job()
+    node.record(LOST)
+
+    def be_away(label: str) -> JobFacts:
+        raise SlurmUnavailable(label)
+
+    monkeypatch.setattr(node.slurm, "job", be_away)
+    assert node.checks().check_job_start()
 
 
 # --- what goes wrong ------------------------------------------------------------------------------
