@@ -28,8 +28,8 @@ class Case:
     ``pinned`` are the faulty nodes that the job asks for by name, so that it can run nowhere else.
     ``owing`` are the nodes whose Epilog failed and that have not told of a fault of the hardware:
     what else they say they knew before, since ours fails for nothing milder.
-    ``faulty`` are the nodes that show a fault of their own since the attempt began, whichever job
-    it hit.
+    ``shows_fault`` says that one of the nodes shows a fault of its own since the attempt began,
+    whichever job it hit.
     """
 
     record: Record
@@ -44,7 +44,7 @@ class Case:
     hung: tuple[Evidence, ...]
     unknown: tuple[Evidence, ...]
     owing: tuple[str, ...] = ()
-    faulty: tuple[str, ...] = ()
+    shows_fault: bool = False
 
     @property
     def pause(self) -> int:
@@ -60,7 +60,6 @@ def gather(
     """What job, record and nodes say. ``silent`` says that an Epilog has not ended in time."""
     entries: list[Evidence] = []
     owing: list[str] = []
-    faulty: list[str] = []
     for node in nodes:
         found = read_evidence(node.name, node.extra)
         own = [
@@ -74,8 +73,6 @@ def gather(
         if not is_told and _failed_in_epilog(node, record.attempt.start):
             owing.append(node.name)
             entries.append(_entry(job, record, JobCause.UNKNOWN, node.name, EPILOG_FAILED))
-        if _shows_fault(node, record.attempt.start):
-            faulty.append(node.name)
     if silent:
         entries.append(_entry(job, record, JobCause.UNKNOWN, "", "a node's Epilog has not ended"))
     by_cause = {cause: tuple(e for e in entries if e.cause is cause) for cause in JobCause}
@@ -94,7 +91,7 @@ def gather(
         hung=by_cause[JobCause.HUNG],
         unknown=by_cause[JobCause.UNKNOWN],
         owing=tuple(owing),
-        faulty=tuple(faulty),
+        shows_fault=any(_shows_fault(node, record.attempt.start) for node in nodes),
     )
 
 

@@ -260,7 +260,7 @@ def _used_up(case: Case) -> str:
 
 def _that_hit(case: Case) -> str:
     """Which hardware fault is denied: none at all, or none of this job's."""
-    return " that hit this job" if case.faulty else ""
+    return " that hit this job" if case.shows_fault else ""
 
 
 def _tell(entries: Sequence[Evidence]) -> str:

@@ -93,11 +93,20 @@ def drained(name: str, reason: str, time: float = START + 5, *, noted: float = 0
     ("other", "words"),
     [
         (drained("n1", "slurm-failover: Xid 79"), " that hit this job"),
+        (drained("n1", "slurm-failover: Xid 79", START), " that hit this job"),
         (drained("n1", "maintenance", noted=START + 5), " that hit this job"),
+        (drained("n1", "maintenance", noted=START), " that hit this job"),
         (drained("n1", "maintenance"), ""),
         (drained("n1", "slurm-failover: Xid 79", START - 60, noted=START - 60), ""),
     ],
-    ids=["our drain", "a fault under another's drain", "another's drain", "before the attempt"],
+    ids=[
+        "our drain",
+        "our drain as the attempt began",
+        "a fault under another's drain",
+        "such a fault as the attempt began",
+        "another's drain",
+        "before the attempt",
+    ],
 )
 def test_a_fault_that_hit_others_is_not_denied_only_that_it_hit_this_job(
     other: NodeFacts, words: str
