@@ -33,6 +33,10 @@ PATIENCE = 600.0
 """Seconds beyond the wait for the nodes after which a decider ends that gets nothing done."""
 FRESH = 3.0
 """Seconds for which a decider trusts that the controller whose hook started it still acts."""
+GONE = 5.0
+"""Seconds for which Slurm has to show no trace of a job before it is given up: a slurmctld that is
+about to end answers without any (seen on 26.05.5).
+"""
 
 
 class Decider:
@@ -65,6 +69,7 @@ class Decider:
         self._is_standby = is_standby
         self._began = time.monotonic()
         self._seen: dict[str, tuple[float, float]] = {}
+        self._missing: dict[str, float] = {}
         self._slurm = slurm
         self._notes = notes
         self._limits = limits
@@ -144,6 +149,14 @@ class Decider:
         seen, waited = self._seen.setdefault(note.name, (now, before))
         return waited + now - seen
 
+    def _is_gone(self, note: Note, job: JobFacts | None) -> bool:
+        """Whether Slurm has not shown the job for so long that it has surely forgotten it."""
+        if job is not None:
+            self._missing.pop(note.name, None)
+            return False
+        now = time.monotonic()
+        return now - self._missing.setdefault(note.name, now) >= GONE
+
     def _ask_nodes(self, jobs: list[JobFacts]) -> dict[str, NodeFacts]:
         names = lifecycle.merge_nodes(*map(_read_attempt_nodes, jobs))
         return {node.name: node for node in self._slurm.nodes(names)} if names else {}
@@ -153,6 +166,9 @@ class Decider:
         others'.
         """
         if self._is_superseded():
+            return False
+        gone = self._is_gone(note, job)
+        if job is None and not gone:
             return False
         try:
             if job is not None and not self._advance(note, job, nodes):

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
@@ -13,9 +13,10 @@ from fake_slurmctld import ADMIN_HOLD, USER_HOLD, FakeSlurm
 from fake_state import DEFAULT_PRIORITY
 
 from slurm_failover import files
+from slurm_failover.controller import decider
 from slurm_failover.controller.placement import Placement
 from slurm_failover.errors import SlurmUnavailable
-from slurm_failover.model import Limits
+from slurm_failover.model import JobFacts, Limits
 from slurm_failover.record import Record, State, Step, read_record
 from slurm_failover.slurm.client import TOP_PRIORITY, JobChange
 
@@ -362,12 +363,36 @@ def test_one_decider_at_a_time(story: Story) -> None:
     assert story.record(label).step is Step.PLACED
 
 
-def test_a_job_that_slurm_forgot_is_forgotten(story: Story) -> None:
+def test_a_job_that_slurm_forgot_is_forgotten_after_a_while(story: Story) -> None:
     label = story.start()
     story.fail(label)
     del story.slurm._jobs[label]
-    story.house.decide()
+    begun = story.slurm.clock
+
+    def pause(seconds: float) -> None:
+        story.slurm.clock += seconds
+        assert story.slurm.clock - begun < 60, "it waits for ever"
+
+    with story.house.process() as slurm:
+        story.house.make_decider(slurm).run(pause)
     assert story.house.notes.read() == []
+    assert decider.GONE <= story.slurm.clock - begun < 3 * decider.GONE
+
+
+def test_an_answer_of_a_slurmctld_that_ends_is_not_the_end_of_its_jobs(
+    story: Story, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    label = story.start()
+    story.fail(label)
+    story.complete(label)
+    ask, answers = FakeSlurm.jobs, iter([True])
+
+    def know_none_at_first(slurm: FakeSlurm, job_ids: Collection[str] = ()) -> list[JobFacts]:
+        return [] if next(answers, False) else ask(slurm, job_ids)
+
+    monkeypatch.setattr(FakeSlurm, "jobs", know_none_at_first)
+    story.house.decide()
+    assert story.record(label).step is Step.PLACED
 
 
 def test_nodes_that_are_no_hostlist_in_one_record_do_not_stop_the_others(story: Story) -> None:
