@@ -87,7 +87,8 @@ def test_a_dead_slurmd_takes_its_node_down_and_a_reset_brings_it_back(cluster: C
 
 def test_a_frozen_controller_is_silent_and_goes_on_when_thawed(cluster: Cluster) -> None:
     cluster.freeze_daemon("ctl", "slurmctld")
-    assert cluster.run("n1", ["squeue"], timeout=2).rc == 124
+    ask = ["squeue"]
+    cluster.wait(lambda: cluster.run("n1", ask, timeout=2).rc == 124, 20, "a silent slurmctld")
     cluster.thaw_daemon("ctl", "slurmctld")
     assert cluster.check("n1", ["squeue", "-h"]) == ""
 
