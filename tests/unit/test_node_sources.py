@@ -372,11 +372,17 @@ def test_a_drained_node_starts_no_job_until_it_is_back(node: GpuNode) -> None:
     assert node.slurm.calls == []
 
 
-def test_the_machine_is_looked_at_by_the_health_check_alone(node: GpuNode) -> None:
+def memory_errors(node: GpuNode) -> Path:
+    """The node's count of memory errors, which is none so far."""
     counter = node.folder / "sys/devices/system/edac/mc/mc0/ue_count"
     counter.parent.mkdir(parents=True)
     counter.write_text("0\n")
     node.sources(sysfs=str(node.folder / "sys"))
+    return counter
+
+
+def test_the_machine_is_looked_at_by_the_health_check_alone(node: GpuNode) -> None:
+    counter = memory_errors(node)
     label = node.run_job()
     node.checks().check_health()
     counter.write_text("2\n")
@@ -631,10 +637,7 @@ def test_a_state_that_is_gone_ends_the_wait_for_its_drain(node: GpuNode) -> None
 
 
 def test_a_look_at_another_source_ends_the_wait_for_no_drain(node: GpuNode) -> None:
-    counter = node.folder / "sys/devices/system/edac/mc/mc0/ue_count"
-    counter.parent.mkdir(parents=True)
-    counter.write_text("0\n")
-    node.sources(sysfs=str(node.folder / "sys"))
+    counter = memory_errors(node)
     label = node.run_job()
     node.checks().check_health()
     open_breaker(node)
