@@ -5,8 +5,10 @@ A reboot is a restart of slurmd with another boot id and an empty kernel log: se
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+
 import pytest
-from cluster import CONTROLLER, HOOK_LOG, NODES, Cluster
+from cluster import CONTROLLER, HOOK_LOG, HOSTS, NODES, Cluster, each
 from story import LOST, Story
 
 pytestmark = pytest.mark.slurm
@@ -82,8 +84,34 @@ def test_a_reboot_that_slurm_was_asked_for_returns_the_node_as_well(story: Story
     cluster.inject("n1", LOST)
     story.wait_drained("n1")
     cluster.check(CONTROLLER, ["scontrol", "reboot", "n1"])
-    # A slurmctld with nothing else to send may take its minute to tell the node (seen on 26.05).
-    wait_idle(story, "n1", 120)
+    wait_idle(story, "n1")
+    assert told.times("resumed: repaired, and checks clean") == 1
+    assert story.reason("n1") == ""
+
+
+@pytest.fixture
+def impatient(cluster: Cluster) -> Iterator[Story]:
+    """The live cluster where Slurm waits three seconds for a boot, and n1 takes longer than that."""
+    change = "s/^RebootProgram=.*/RebootProgram=\\/bin\\/true\\nResumeTimeout=3/"
+    with cluster.own_configuration():
+        each(lambda host: cluster.check(host, f"sed -i '{change}' /etc/slurm/slurm.conf"), HOSTS)
+        cluster.check(CONTROLLER, "scontrol reconfigure")
+        yield Story(cluster)
+
+
+def test_a_reboot_that_takes_longer_than_slurm_waits_returns_the_node_as_well(
+    impatient: Story,
+) -> None:
+    story, cluster = impatient, impatient.cluster
+    told = Told(cluster, "n1")
+    repair_itself(cluster, "n1")
+    cluster.inject("n1", LOST)
+    story.wait_drained("n1")
+    cluster.check(CONTROLLER, ["scontrol", "reboot", "n1"])
+    cluster.kill_daemon("n1", "slurmd")
+    cluster.wait(lambda: story.reason("n1").endswith(" : reboot timed out"), 30, "a time-out")
+    cluster.reboot("n1")
+    wait_idle(story, "n1")
     assert told.times("resumed: repaired, and checks clean") == 1
     assert story.reason("n1") == ""
 
