@@ -70,5 +70,5 @@ def _find_refusal(checks: NodeChecks, node: NodeFacts, force: bool) -> str:
         return f"its reason is not ours: {node.reason or 'none given'}"
     if node.name != checks.node:
         return "it is looked at where it is; run `slurm-failover resume` there"
-    missing = "" if force else checks.missing_reboot(node.reason)
+    missing = "" if force else checks.missing_reboot(node)
     return f"{missing}; reboot it, or use --force" if missing else checks.recheck()

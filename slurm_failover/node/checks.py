@@ -146,18 +146,23 @@ class NodeChecks:
             return outcome.standing or "another look at this node has not ended in time"
         return outcome.standing or what_is_hidden(outcome.ledger)
 
-    def missing_reboot(self, reason: str) -> str:
+    def missing_reboot(self, facts: NodeFacts) -> str:
         """What asked for a reboot that this node has not had, as a sentence; empty if nothing did.
 
-        Where the ledger was lost, the node's ``reason`` alone says that one is needed.
+        Where the ledger was lost, as it is with every reboot of a node without a disk, the Reason
+        in ``facts`` tells that one is needed, and the notes in its Extra since when.
         """
+        from slurm_failover.breaker import read_notes
         from slurm_failover.evidence import REBOOT_NEEDED
         from slurm_failover.node.repair import missing_reboot
 
         faults = self.read_ledger().open
-        if not faults and REBOOT_NEEDED in reason:
-            return "its reason asks for a reboot, and nothing is known here of one since"
-        return missing_reboot(faults, kmsg.boot_id(self._settings.sources.proc))
+        if faults or REBOOT_NEEDED not in facts.reason:
+            return missing_reboot(faults, kmsg.boot_id(self._settings.sources.proc))
+        noted = [note.time for note in read_notes(facts.name, facts.extra)]
+        if noted and max(noted) < kmsg.boot_time():
+            return ""
+        return "its reason asks for a reboot, and nothing is known here of one since"
 
     def lift_drain(self) -> str:
         """Return this node to service if it is out of it by our own drain, as we wrote it; else a

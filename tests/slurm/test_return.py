@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 import pytest
-from cluster import CONTROLLER, HOOK_LOG, HOSTS, NODES, Cluster, each
+from cluster import AT_WORK, CONTROLLER, HOOK_LOG, HOSTS, NODES, Cluster, each
 from story import LOST, Story
 
 pytestmark = pytest.mark.slurm
@@ -53,6 +53,13 @@ class Told:
         return self._read()[self._before :].count(words)
 
 
+def wait_drained(story: Story, node: str) -> str:
+    """The reason, as soon as the look that has drained the node has noted that for itself too."""
+    reason = story.wait_drained(node)
+    story.cluster.check(node, ["flock", AT_WORK, "true"])
+    return reason
+
+
 def wait_idle(story: Story, node: str, seconds: float = 30) -> None:
     story.cluster.wait(
         lambda: story.cluster.node(node)["state"] == ["IDLE"], seconds, f"{node} back in service"
@@ -64,7 +71,7 @@ def test_only_a_reboot_returns_a_node_whose_fault_asked_for_one(story: Story) ->
     told = Told(cluster, "n1")
     repair_itself(cluster, "n1")
     cluster.inject("n1", LOST)
-    assert "; reboot needed" in story.wait_drained("n1")
+    assert "; reboot needed" in wait_drained(story, "n1")
     check_health(cluster, "n1")
     assert story.is_drained("n1")
 
@@ -82,7 +89,7 @@ def test_a_reboot_that_slurm_was_asked_for_returns_the_node_as_well(story: Story
     told = Told(cluster, "n1")
     repair_itself(cluster, "n1")
     cluster.inject("n1", LOST)
-    story.wait_drained("n1")
+    wait_drained(story, "n1")
     cluster.check(CONTROLLER, ["scontrol", "reboot", "n1"])
     wait_idle(story, "n1")
     assert told.times("resumed: repaired, and checks clean") == 1
@@ -91,7 +98,7 @@ def test_a_reboot_that_slurm_was_asked_for_returns_the_node_as_well(story: Story
 
 @pytest.fixture
 def impatient(cluster: Cluster) -> Iterator[Story]:
-    """The live cluster where Slurm waits three seconds for a boot, and n1 takes longer than that."""
+    """The live cluster where Slurm waits three seconds for a boot, and a node takes longer."""
     change = "s/^RebootProgram=.*/RebootProgram=\\/bin\\/true\\nResumeTimeout=3/"
     with cluster.own_configuration():
         each(lambda host: cluster.check(host, f"sed -i '{change}' /etc/slurm/slurm.conf"), HOSTS)
@@ -106,7 +113,7 @@ def test_a_reboot_that_takes_longer_than_slurm_waits_returns_the_node_as_well(
     told = Told(cluster, "n1")
     repair_itself(cluster, "n1")
     cluster.inject("n1", LOST)
-    story.wait_drained("n1")
+    wait_drained(story, "n1")
     cluster.check(CONTROLLER, ["scontrol", "reboot", "n1"])
     cluster.kill_daemon("n1", "slurmd")
     cluster.wait(lambda: story.reason("n1").endswith(" : reboot timed out"), 30, "a time-out")
@@ -121,7 +128,7 @@ def test_a_node_stays_out_of_service_where_the_site_has_not_asked_for_its_return
 ) -> None:
     cluster = story.cluster
     cluster.inject("n1", LOST)
-    reason = story.wait_drained("n1")
+    reason = wait_drained(story, "n1")
     cluster.reboot("n1")
     check_health(cluster, "n1")
     assert (story.is_drained("n1"), story.reason("n1")) == (True, reason)
@@ -134,7 +141,7 @@ def test_a_reboot_that_did_not_help_returns_no_node(story: Story) -> None:
     repair_itself(cluster, "n1")
     told = Told(cluster, "n1")
     cluster.gpus("n1", **ASKS_FOR_REBOOT)
-    story.wait_drained("n1")
+    wait_drained(story, "n1")
     cluster.reboot("n1")
     check_health(cluster, "n1", 3)
     assert story.is_drained("n1")
@@ -146,7 +153,7 @@ def test_a_reboot_that_did_not_help_returns_no_node(story: Story) -> None:
 def test_without_the_reboot_resume_refuses_and_can_be_forced(story: Story) -> None:
     cluster = story.cluster
     cluster.inject("n1", LOST)
-    story.wait_drained("n1")
+    wait_drained(story, "n1")
     rc, said = resume(cluster, "n1")
     assert (rc, story.is_drained("n1")) == (1, True)
     assert "that needs a reboot, and there was none since; reboot it, or use --force" in said
@@ -167,7 +174,7 @@ def test_what_an_admin_has_made_of_our_reason_is_the_admins_drain(
     if not by_command:
         repair_itself(cluster, "n1")
     cluster.inject("n1", LOST)
-    edited = words.format(story.wait_drained("n1"))
+    edited = words.format(wait_drained(story, "n1"))
     update(cluster, "n1", "State=DRAIN", f"Reason={edited}")
     cluster.reboot("n1")
     if by_command:

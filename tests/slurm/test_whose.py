@@ -5,12 +5,13 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 import pytest
-from cluster import CONTROLLER, HEALTH_CHECK, HOSTS, Cluster, each
+from cluster import AT_WORK, CONTROLLER, HEALTH_CHECK, HOSTS, Cluster, each
 from story import LOST, Story
-from test_gpu import hook_log, settle, start_on
+from test_gpu import hook_log, start_on
 
 pytestmark = pytest.mark.slurm
 
+SETTINGS = "/etc/slurm-failover/settings.toml"
 GRES_0, GRES_1 = "gpu1", "gpu0"
 """What NVML calls the GPUs that Slurm gives out first and second on n1 to n3."""
 
@@ -20,6 +21,14 @@ def story(cluster: Cluster) -> Iterator[Story]:
     """The live cluster with two nodes in service, n1 and n3, so that no job asks for its nodes."""
     cluster.check(CONTROLLER, "scontrol update NodeName=n2,n4 State=DRAIN Reason=test")
     yield Story(cluster)
+
+
+def take_nvml_away(cluster: Cluster, node: str) -> None:
+    """Let a node have no NVML, and no look that has seen it before."""
+    forget = "rm -rf /var/lib/slurm-failover/node"
+    cluster.check(
+        node, f"flock {AT_WORK} sh -c 'sed -i \"/^.sources.$/a nvml = false\" {SETTINGS}; {forget}'"
+    )
 
 
 def start_with_differing_gpus(story: Story) -> tuple[int, int]:
@@ -76,7 +85,7 @@ def test_without_nvml_and_any_list_of_gpus_a_job_that_holds_them_all_is_moved(
     story: Story,
 ) -> None:
     cluster = story.cluster
-    settle(cluster, "n1", "sources", "nvml = false")
+    take_nvml_away(cluster, "n1")
     (whole,) = start_on(story, "n1", "--gres=gpu:3")
     cluster.inject("n1", LOST)
     reason = story.wait_drained("n1")
@@ -88,7 +97,7 @@ def test_without_nvml_and_any_list_of_gpus_a_job_that_holds_them_all_is_moved(
 
 def test_without_nvml_the_drivers_own_list_tells_whose_a_gpu_is(story: Story) -> None:
     cluster = story.cluster
-    settle(cluster, "n1", "sources", "nvml = false")
+    take_nvml_away(cluster, "n1")
     listed = "/var/lib/slurm-failover-test/proc/driver/nvidia/gpus"
     for pci, minor in (("0000:86:00.0", 1), ("0000:3b:00.0", 2), ("0000:5e:00.0", 0)):
         words = f"GPU UUID: GPU-{minor}\\nDevice Minor: {minor}\\n"
@@ -134,7 +143,7 @@ def without_devices(cluster: Cluster) -> Iterator[Story]:
     cluster.check(
         "n4", f"install -d {PLAIN}; touch {PLAIN}/nvidia0 {PLAIN}/nvidia1 {PLAIN}/nvidia2"
     )
-    settle(cluster, "n4", "sources", "nvml = false")
+    take_nvml_away(cluster, "n4")
     try:
         change(f"sed -i.devices '/^NodeName=n4 /d' {conf}; echo '{line}' >>{conf}", 3)
         yield Story(cluster)

@@ -20,6 +20,7 @@ from slurm_failover.model import JobCause
 from slurm_failover.node import attend, readings, untold
 from slurm_failover.settings.tables import NodeSettings
 from slurm_failover.slurm.client import NodeChange
+from slurm_failover.sources import kmsg
 
 FAULTY = "0000:3b:00"
 HELD = "gpu:1(IDX:0)"
@@ -702,15 +703,35 @@ def test_a_node_that_an_admin_returned_before_the_reboot_is_left_alone(node: Gpu
     assert (node.said, node.slurm.calls) == (said, ["nodes"])
 
 
+def missing_reboot(node: GpuNode) -> str:
+    (facts,) = node.slurm.nodes("n1")
+    return node.checks().missing_reboot(facts)
+
+
 def test_the_reboot_that_a_fault_asked_for_is_missed_until_there_was_one(node: GpuNode) -> None:
     node.record(LOST)
     node.checks().check_health()
-    missed = node.checks().missing_reboot(node.reason)
+    missed = missing_reboot(node)
     assert missed.endswith("that needs a reboot, and there was none since")
     node.boot("boot-2")
-    assert node.checks().missing_reboot(node.reason) == ""
+    assert missing_reboot(node) == ""
     node.ledger.unlink()
-    assert "nothing is known here of one since" in node.checks().missing_reboot(node.reason)
+    assert "nothing is known here of one since" in missing_reboot(node)
+
+
+@pytest.mark.parametrize(("booted", "is_missed"), [(-1.0, True), (1.0, False)])
+def test_a_node_that_keeps_nothing_knows_a_reboot_by_when_slurm_was_told(
+    node: GpuNode, monkeypatch: pytest.MonkeyPatch, booted: float, is_missed: bool
+) -> None:
+    node.record(LOST)
+    node.checks().check_health()
+    (fault,) = read_notes("n1", node.slurm.peek_node("n1").extra)
+    node.boot("boot-2")
+    node.ledger.unlink()
+    monkeypatch.setattr(kmsg, "boot_time", lambda: fault.time + booted)
+    assert bool(missing_reboot(node)) is is_missed
+    node.slurm.peek_node("n1").extra = ""
+    assert missing_reboot(node) != ""
 
 
 @pytest.mark.parametrize(
