@@ -27,6 +27,14 @@ if TYPE_CHECKING:
     from slurm_failover.settings.tables import Settings
     from slurm_failover.slurm.client import Slurm
 
+_ENDED = {
+    "CANCELLED": "was cancelled",
+    "PREEMPTED": "was preempted",
+    "TIMEOUT": "ran out of time",
+    "DEADLINE": "missed its deadline",
+    **dict.fromkeys(("BOOT_FAIL", "COMPLETED", "FAILED", "NODE_FAIL", "OUT_OF_MEMORY"), "ended"),
+}
+"""How a job can have ended that Slurm would requeue all the same, in words."""
 RECHECKS = 5
 """How often a node is looked at for its return where hooks look at it at the same time."""
 
@@ -107,26 +115,28 @@ class NodeChecks:
         if not (verdict or (acts and ledger.open and self._is_closed())):
             return False
         if "nohold_on_prolog_fail" in self._connect().setting("SchedulerParameters"):
-            return not self._is_cancelled(starting)
+            return not self._is_over(starting)
         self._say(
             "the job starts on a drained node: without nohold_on_prolog_fail in "
             "SchedulerParameters Slurm would hold it"
         )
         return False
 
-    def _is_cancelled(self, job_id: int) -> bool:
-        """Whether a job that starts was cancelled meanwhile: Slurm requeues it if its Prolog fails,
-        and it would start again after all (seen on 24.11.5). Where Slurm does not say it was not.
+    def _is_over(self, job_id: int) -> bool:
+        """Whether a job that starts was cancelled meanwhile, or has ended: Slurm requeues it if its
+        Prolog fails, and it would start again after all (seen on 24.11.5). Where Slurm does not say
+        it was not.
         """
         from slurm_failover.errors import HookEnded, SlurmError
 
         try:
-            is_cancelled = self._connect().job(str(job_id)).has("CANCELLED")
+            states = self._connect().job(str(job_id)).states
         except (SlurmError, HookEnded):
             return False
-        if is_cancelled:
-            self._say(f"job {job_id} was cancelled before it started: it is not sent back")
-        return is_cancelled
+        ended = next((words for state, words in _ENDED.items() if state in states), "")
+        if ended:
+            self._say(f"job {job_id} {ended} before it started: it is not sent back")
+        return bool(ended)
 
     def recheck(self) -> str:
         """Look with every source, now, and again where a hook's look came in between. What stands

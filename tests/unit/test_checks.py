@@ -423,6 +423,25 @@ def test_a_job_that_was_cancelled_by_then_is_not_sent_back(node: Node) -> None:
     assert any("was cancelled before it started" in line for line in node.said)
 
 
+@pytest.mark.parametrize(
+    ("state", "words"),
+    [
+        ("PREEMPTED", "was preempted"),
+        ("TIMEOUT", "ran out of time"),
+        ("DEADLINE", "missed its deadline"),
+        ("FAILED", "ended"),
+        ("COMPLETED", "ended"),
+    ],
+)
+def test_a_job_that_has_ended_by_then_is_not_sent_back(node: Node, state: str, words: str) -> None:
+    label = node.run_job()
+    node.record(LOST)
+    job = node.slurm.peek(label)
+    job.state, job.busy = state, {"n1"}
+    assert not node.checks().check_job_start()
+    assert f"job {label} {words} before it started: it is not sent back" in node.said
+
+
 def test_a_prolog_stands_by_its_verdict_where_slurm_does_not_tell_of_the_job(
     node: Node, monkeypatch: pytest.MonkeyPatch
 ) -> None:
