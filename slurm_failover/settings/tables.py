@@ -152,7 +152,7 @@ class SourceSettings:
     slurmd_log: str = setting(
         "/var/log/slurm/slurmd.log",
         "slurmd's log (SlurmdLogFile), where failed fetches of container images are found. As in "
-        "slurm.conf, `%n` stands for the node's name and `%h` for its host's.",
+        "slurm.conf, the first `%n` stands for the node's name and the first `%h` for its host's.",
     )
     nvml: bool = setting(
         True,
@@ -188,8 +188,10 @@ class SourceSettings:
     )
 
     def slurmd_log_of(self, node: str, host: str) -> str:
-        """slurmd's log on a node of that name, on the host of that name (without its domain)."""
-        return self.slurmd_log.replace("%n", node).replace("%h", host)
+        """slurmd's log on a node of that name, on the host of that name (without its domain). Slurm
+        fills in the first of each (_massage_pathname in slurmd.c).
+        """
+        return self.slurmd_log.replace("%h", host, 1).replace("%n", node, 1)
 
 
 @dataclass(frozen=True, slots=True)

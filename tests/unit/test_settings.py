@@ -8,7 +8,7 @@ import pytest
 
 from slurm_failover.errors import SettingsError
 from slurm_failover.settings.file import LARGEST, load_settings, parse_settings
-from slurm_failover.settings.tables import Settings
+from slurm_failover.settings.tables import Settings, SourceSettings
 
 
 def refusal(text: str | bytes) -> str:
@@ -108,3 +108,8 @@ def test_a_key_can_not_steer_a_terminal_nor_fill_it() -> None:
     assert "[failover] 'a\\x1b[2J': unknown key" in refusal('[failover]\n"a\\u001b[2J" = 1\n')
     assert "unknown table ['a\\x07']" in refusal('["a\\u0007"]\n')
     assert len(refusal(f"[failover]\n{'x' * 100000} = 1\n")) < 1000
+
+
+def test_slurmds_log_is_found_under_the_name_that_slurm_makes_of_it() -> None:
+    sources = SourceSettings(slurmd_log="/var/log/%n/%h/slurmd.%n.%h.log")
+    assert sources.slurmd_log_of("n1", "h1") == "/var/log/n1/h1/slurmd.%n.%h.log"
