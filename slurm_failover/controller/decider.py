@@ -130,6 +130,7 @@ class Decider:
             nodes = self._ask_nodes([jobs[note.job_id] for note in ready if note.job_id in jobs])
         except SlurmUnavailable as error:
             self._say(f"Slurm does not answer, the decision waits: {error}")
+            self._missing.clear()  # what says nothing shows nothing either
             return False
         served = [self._attend(note, jobs.get(note.job_id), nodes) for note in ready]
         return any(served)

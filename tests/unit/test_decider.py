@@ -395,6 +395,26 @@ def test_an_answer_of_a_slurmctld_that_ends_is_not_the_end_of_its_jobs(
     assert story.record(label).step is Step.PLACED
 
 
+def test_a_slurmctld_that_is_silent_between_two_that_end_is_no_sign_that_the_job_is_gone(
+    story: Story, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    label = story.start()
+    story.fail(label)
+    story.complete(label)
+    ask, answers = FakeSlurm.jobs, iter(["none", "silent", "none"])
+
+    def restart_twice(slurm: FakeSlurm, job_ids: Collection[str] = ()) -> list[JobFacts]:
+        answer = next(answers, "")
+        if answer == "silent":
+            story.slurm.clock += 10 * decider.GONE
+            raise SlurmUnavailable("slurmctld is away")
+        return [] if answer else ask(slurm, job_ids)
+
+    monkeypatch.setattr(FakeSlurm, "jobs", restart_twice)
+    story.house.decide(rounds=5)
+    assert story.record(label).step is Step.PLACED
+
+
 def test_nodes_that_are_no_hostlist_in_one_record_do_not_stop_the_others(story: Story) -> None:
     damaged, sound = story.start(), story.start()
     for label in (damaged, sound):
