@@ -200,6 +200,16 @@ def jobs_hit(
     return _by_device(event.pci, running, _Node(tuple(devices), slots, gpus), gpu_instance)
 
 
+def finds_holder_of_all(devices: Iterable[Device], slots: tuple[GresSlot, ...] | None) -> bool:
+    """Whether a fault of any GPU is surely that of a job which holds all that Slurm gives out, also
+    where no map leads from the GPU to its job; slurmctld counts as many as ``slots``.
+    """
+    known, count = tuple(devices), len(slots or ())
+    node = _Node(known, slots, count)
+    holder = JobGpus(0, frozenset(range(count)))
+    return count > 0 and all(_holds_all(device.pci, holder, node) for device in known)
+
+
 def _without_gres(everyone: frozenset[int]) -> Attribution:
     """Where GPUs are no GRES every job can use every GPU, so only a lone job is certain."""
     if len(everyone) <= 1:

@@ -9,7 +9,13 @@ import socket
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 
-from slurm_failover.attribution import Device, JobGpus, devices_of, held_gpus
+from slurm_failover.attribution import (
+    Device,
+    JobGpus,
+    devices_of,
+    finds_holder_of_all,
+    held_gpus,
+)
 from slurm_failover.catalogue import load_rules
 from slurm_failover.doctor.config import value
 from slurm_failover.doctor.finding import Finding, error, ok, warning
@@ -22,9 +28,9 @@ from slurm_failover.sources.nvml import read_state
 from slurm_failover.sources.slurmd import read_slots
 from slurm_failover.trust import find_weakness
 
+_NAMES = "have gres.conf name /dev/nvidiaN"
 _MAP = (
-    "install or mend NVIDIA's driver, set [sources] proc to where it lists its GPUs, and have "
-    "gres.conf name /dev/nvidiaN"
+    f"install or mend NVIDIA's driver, set [sources] proc to where it lists its GPUs, and {_NAMES}"
 )
 """What leads from a fault to the job that holds the GPU."""
 
@@ -152,7 +158,8 @@ def check_gpus(host: Host) -> Iterator[Finding]:
     sources = host.settings.sources
     slots = read_slots(host.settings.slurm.slurmd, host.node)
     state = read_state(sources.nvml_timeout, proc=Path(sources.proc), nvml=sources.nvml)
-    unmapped = _say_unmapped(devices_of(state), slots, sources.proc)
+    lists = f"{sources.proc}/driver/nvidia/gpus"
+    unmapped = _say_unmapped(devices_of(state), slots, lists)
     if not sources.nvml and unmapped:
         yield warning("NVML", f"not asked, by [sources] nvml, and {unmapped}", _MAP)
     elif not sources.nvml:
@@ -171,25 +178,28 @@ def check_gpus(host: Host) -> Iterator[Finding]:
             f"NVML sees {len(state.gpus)} GPUs, and Slurm gives out {len(slots)}",
             "a GPU is missing, or gres.conf names one too many",
         )
+    elif unmapped := _say_unmapped(devices_of(state), slots, "NVML"):
+        yield warning("NVML", unmapped, _NAMES)
     else:
         yield ok("NVML", f"{len(state.gpus)} GPUs, driver {state.driver or 'unknown'}")
 
 
 def _say_unmapped(
-    devices: tuple[Device, ...], slots: tuple[GresSlot, ...] | None, proc: str
+    devices: tuple[Device, ...], slots: tuple[GresSlot, ...] | None, lists: str
 ) -> str:
     """What it costs that some GPU that Slurm gives out has no name among the ``devices``; empty
-    where all have one.
+    where all have one. ``lists`` is what names those.
     """
     every = JobGpus(0, frozenset(range(len(slots or ()))))
     if not slots or held_gpus(every, devices, slots) is not None:
         return ""
-    lists = f"{proc}/driver/nvidia/gpus"
     missing = "does not list those of gres.conf" if devices else "lists none"
-    return (
-        f"{lists} {missing}, while Slurm gives out {len(slots)} GPUs here: "
+    cost = (
         "a GPU's fault moves a job that holds them all, and no other"
+        if finds_holder_of_all(devices, slots)
+        else "no GPU's fault moves a job that holds one that is missing there"
     )
+    return f"{lists} {missing}, while Slurm gives out {len(slots)} GPUs here: {cost}"
 
 
 def _devices(gpus: tuple[object, ...]) -> int:

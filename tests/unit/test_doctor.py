@@ -561,11 +561,14 @@ def test_settings_and_rules_that_others_can_write_are_errors(
     }
 
 
+SEEN = Gpu(0, pci="0000:01:00", minor=0)
+
+
 @pytest.mark.parametrize(
     ("state", "slots", "level"),
     [
-        (GpuState(gpus=(Gpu(0), Gpu(1)), driver="570"), 2, Level.OK),
-        (GpuState(gpus=(Gpu(0),)), 2, Level.WARNING),
+        (GpuState(gpus=(SEEN, replace(SEEN, pci="0000:02:00", minor=1))), 2, Level.OK),
+        (GpuState(gpus=(SEEN,)), 2, Level.WARNING),
         (GpuState(unreadable="NVML is not installed"), 2, Level.WARNING),
         (GpuState(unreadable="NVML is not installed"), 0, Level.OK),
     ],
@@ -573,7 +576,8 @@ def test_settings_and_rules_that_others_can_write_are_errors(
 def test_nvml_must_show_the_gpus_that_slurm_gives_out(
     monkeypatch: pytest.MonkeyPatch, tmp_path: Path, state: GpuState, slots: int, level: Level
 ) -> None:
-    monkeypatch.setattr(sources, "read_slots", lambda *_: (GresSlot(),) * slots)
+    given_out = tuple(GresSlot(minor) for minor in range(slots))
+    monkeypatch.setattr(sources, "read_slots", lambda *_: given_out)
     monkeypatch.setattr(sources, "read_state", lambda *_, **__: state)
     (finding,) = sources.check_gpus(on(tmp_path))
     assert finding.level is level
@@ -621,9 +625,35 @@ def test_a_node_on_which_no_map_leads_from_a_gpu_to_its_job_is_told_what_that_co
     assert finding.level is (Level.WARNING if found else Level.OK)
     assert finding.found.startswith(found or "not asked, by [sources] nvml")
     costs = ": a GPU's fault moves a job that holds them all, and no other"
-    assert finding.found.endswith(costs) is ("driver/nvidia" in found)
+    assert finding.found.endswith(costs) is (NO_LIST in found)
+    costs_more = ": no GPU's fault moves a job that holds one that is missing there"
+    assert finding.found.endswith(costs_more) is (ANOTHER in found)
     # What costs that much is no remedy.
     assert ("nvml = false" in finding.remedy) is (state.driver_devices != () and nvml)
+
+
+@pytest.mark.parametrize(
+    ("slots", "costs"),
+    [
+        ((GresSlot(), GresSlot()), "a GPU's fault moves a job that holds them all, and no other"),
+        ((GresSlot(),), "no GPU's fault moves a job that holds one that is missing there"),
+        ((GresSlot(7), GresSlot(8)), "no GPU's fault moves a job that holds one that is missing"),
+    ],
+    ids=["no files", "one GPU is outside GRES", "files of other names"],
+)
+def test_gpus_that_nvml_shows_and_gres_conf_does_not_name_are_told(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path, slots: tuple[GresSlot, ...], costs: str
+) -> None:
+    state = GpuState(gpus=(SEEN, replace(SEEN, pci="0000:02:00", minor=1)), driver="570")
+    monkeypatch.setattr(sources, "read_slots", lambda *_: slots)
+    monkeypatch.setattr(sources, "read_state", lambda *_, **__: state)
+    (finding,) = sources.check_gpus(on(tmp_path))
+    assert finding.level is Level.WARNING
+    assert f"NVML does not list those of gres.conf, while Slurm gives out {len(slots)} GPUs" in (
+        finding.found
+    )
+    assert costs in finding.found
+    assert finding.remedy == "have gres.conf name /dev/nvidiaN"
 
 
 def test_a_slurmd_in_another_time_zone_is_told() -> None:
