@@ -25,6 +25,7 @@ from slurm_failover.node.remember import (
     drop_switched_off,
     is_overtaken,
     read_devices,
+    switched_off,
     take,
 )
 
@@ -326,12 +327,12 @@ class Attendant:
 
         A hardware fault counts whatever the end; anything else explains a failure at most.
         """
-        from slurm_failover.model import JobCause, Judgement, NodeAction, Window
+        from slurm_failover.model import JobCause, Judgement, NodeAction
         from slurm_failover.node.respond import EndingJob
 
         if ended is None:
             return None
-        window = Window(ended.start, ended.end or self._now, self._settings.failover.grace)
+        window = ended.window(self._now, self._settings.failover.grace)
         share = blame.of_ending(ended.gpus, window)
         judgement = share.judgement
         if share.doubt:

@@ -49,13 +49,15 @@ class JudgedFault:
 class SourceNote:
     """What the last look at a source left: its time, what it could not see, and its memory.
 
-    ``uptime`` is the same moment in seconds since boot, 0 where that is not known.
+    ``uptime`` is the same moment in seconds since boot, 0 where that is not known. Where a drain is
+    put off, ``told`` is when the first look told of what has come since this one; else it is 0.
     """
 
     time: float = 0.0
     unseen: str = ""
     memory: str = ""
     uptime: float = 0.0
+    told: float = 0.0
 
 
 @dataclass(frozen=True, slots=True)

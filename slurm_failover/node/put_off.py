@@ -34,14 +34,16 @@ def put_off(old: Ledger, ledger: Ledger, blame: Blame) -> Ledger:
     )
 
 
-def is_gone(old: Ledger, ledger: Ledger, readings: Sequence[Reading]) -> bool:
+def is_gone(old: Ledger, ledger: Ledger, readings: Sequence[Reading], off: frozenset[str]) -> bool:
     """Whether a look that shows no fault, by the ledgers from before and after it, ends the wait
-    for a drain: the node was rebooted since, or all has been looked at that told of the fault.
+    for a drain: the node was rebooted since, or all has been looked at that told of the fault. What
+    the site has switched ``off`` since tells of none any more.
     """
     if what_is_hidden(ledger) or any(reading.unseen for reading in readings):
         return False
     seen = {reading.source for reading in readings if not is_overtaken(old, reading)}
-    return is_rebooted(ledger) or (bool(ledger.told_by) and seen.issuperset(ledger.told_by))
+    told_by = frozenset(ledger.told_by)
+    return is_rebooted(ledger) or (bool(told_by) and told_by <= seen | off)
 
 
 def is_rebooted(ledger: Ledger) -> bool:
@@ -62,10 +64,11 @@ def forget(slurm: Slurm, facts: NodeFacts, now: float) -> None:
 def _before(old: Ledger, ledger: Ledger, blame: Blame) -> Ledger:
     """The ledger as if what is new had not been judged: the next look judges it again. A state
     would be shown anyway while the node is in service, but neither a counter that grew nor a line
-    of the BMC's log: so the look at their source is forgotten.
+    of the BMC's log: so the look at their source is forgotten, but for its time.
     """
     for source in {event.source for event in blame.fresh if event.sequence is None}:
-        note = replace(old.note(source), unseen=ledger.note(source).unseen)
+        before, now = old.note(source), ledger.note(source)
+        note = replace(before, unseen=now.unseen, told=before.told or now.time)
         ledger = ledger.noted(source, note)
     fresh = [event.sequence for event in blame.fresh if event.sequence is not None]
     return replace(ledger, cursor=min([*(number - 1 for number in fresh), ledger.cursor]))

@@ -53,12 +53,15 @@ def take(
         if any(event.rule in _COUNTED for event in events):
             ledger = count_gpus(ledger, reading.time, slots)
             events = reading.judge(previous, rules, expected_gpus(ledger))
+        memory = reading.remember(previous)
+        if note.told:
+            lasting = reading.judge(memory, rules, expected_gpus(ledger))
+            events = _as_first_told(events, lasting, note.told)
         shown += events
         if bool(reading.unseen) != bool(note.unseen):
             hidden = f"can not see {reading.unseen}"
             say(hidden if reading.unseen else f"can see again what {reading.source} shows")
-        memory = reading.remember(previous).to_json()
-        seen = SourceNote(reading.time, reading.unseen, memory, reading.uptime)
+        seen = SourceNote(reading.time, reading.unseen, memory.to_json(), reading.uptime)
         ledger = ledger.noted(reading.source, seen)
         ledger = _with_devices(ledger, reading)
     return ledger, shown
@@ -69,17 +72,22 @@ def drop_switched_off(ledger: Ledger, sources: SourceSettings) -> Ledger:
     since: no look of theirs takes that back. What they remember is kept for the day on which they
     are switched on again.
     """
+    for source in switched_off(sources):
+        note = ledger.note(source)
+        if note.unseen:
+            ledger = ledger.noted(source, replace(note, unseen=""))
+    return ledger
+
+
+def switched_off(sources: SourceSettings) -> frozenset[str]:
+    """The sources at which this site has its nodes not look."""
     is_on = {
         NVML: sources.nvml,
         DRIVER: not sources.nvml,
         SYSFS: bool(sources.sysfs),
         BMC: bool(sources.ipmitool),
     }
-    for source in [source for source, on in is_on.items() if not on]:
-        note = ledger.note(source)
-        if note.unseen:
-            ledger = ledger.noted(source, replace(note, unseen=""))
-    return ledger
+    return frozenset(source for source, on in is_on.items() if not on)
 
 
 def is_overtaken(ledger: Ledger, reading: Reading) -> bool:
@@ -121,6 +129,18 @@ def read_devices(ledger: Ledger) -> tuple[Device, ...]:
         return devices_from_json(ledger.devices) if ledger.devices else ()
     except (ValueError, TypeError, KeyError):
         return ()
+
+
+def _as_first_told(events: Iterable[Event], lasting: Iterable[Event], told: float) -> list[Event]:
+    """The events of a look at a source for which a drain is put off, with those that it tells of
+    only once at the time at which it did: they have hit no job that has started since. ``lasting``
+    is what the look shows by its own memory, to which no count and no line is new.
+    """
+    last = {(event.rule, event.pci) for event in lasting}
+    return [
+        event if (event.rule, event.pci) in last else replace(event, time=told, last_time=told)
+        for event in events
+    ]
 
 
 def _recall(note: SourceNote, reading: Reading) -> Memory | None:

@@ -679,6 +679,63 @@ def test_a_drain_that_was_put_off_is_made_later_for_what_a_source_tells_once(
     assert not node.checks().check_health()
 
 
+@pytest.mark.parametrize("what", ["a counter that grew", "a state that lasts"])
+def test_what_came_before_a_job_and_is_told_once_is_not_the_jobs_also_where_the_drain_was_put_off(
+    node: GpuNode, monkeypatch: pytest.MonkeyPatch, what: str
+) -> None:
+    counter = memory_errors(node)
+    assert not node.checks().check_health()
+    open_breaker(node)
+    if what == "a counter that grew":
+        counter.write_text("2\n")
+    else:
+        node.gpus(gpu1__remap_failed=1)
+    assert not node.checks().check_health()
+
+    label = node.run_job()
+    job = node.slurm.peek(label)
+    job.start = int(time.time()) + 100
+    node.environment["SLURM_JOB_START_TIME"] = str(job.start)
+    assert not look_at(node, 200.0, monkeypatch)
+    node.slurm.update_node("n2", NodeChange(comment=""))
+    assert look_at(node, 300.0, monkeypatch)
+    assert node.is_drained
+    assert (job.state == "RUNNING") is (what == "a counter that grew")
+
+
+def test_what_came_before_a_job_is_not_why_it_failed_while_the_drain_is_put_off(
+    node: GpuNode, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    counter = memory_errors(node)
+    assert not node.checks().check_health()
+    open_breaker(node)
+    counter.write_text("2\n")
+    label = node.run_job()
+    job = node.slurm.peek(label)
+    for seconds in (0.0, 200.0):
+        look_at(node, seconds, monkeypatch)
+    job.start = int(time.time()) + 100
+    node.environment["SLURM_JOB_START_TIME"] = str(job.start)
+    now = time.time()
+    monkeypatch.setattr(time, "time", lambda: now + 250)
+    node.end_job(label)
+    assert node.evidence() == []
+
+
+def test_a_source_that_is_switched_off_keeps_no_drain_waiting(node: GpuNode) -> None:
+    logged = "   1 | 03/27/2024 | 10:11:12 | Power Supply #0xfb | Presence detected | Asserted\n"
+    bmc(node, log=logged)
+    node.sources(bmc_interval=0)
+    assert not node.checks().check_health()
+    open_breaker(node)
+    bmc(node, log=logged + logged.replace("   1", "   2").replace("Presence", "Failure"))
+    node.checks().check_health()
+    assert [note.waits for note in read_notes("n1", node.slurm.peek_node("n1").extra)] == [True]
+    node.sources(ipmitool="")
+    node.checks().check_health()
+    assert [note.waits for note in read_notes("n1", node.slurm.peek_node("n1").extra)] == [False]
+
+
 def test_a_reboot_mends_nothing_that_has_to_be_replaced(node: GpuNode) -> None:
     node.repairs_itself()
     node.record(LOST)
