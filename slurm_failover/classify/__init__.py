@@ -5,6 +5,6 @@ events, ``judge`` weighs the events: whose fault the end of a job was, and what 
 """
 
 from slurm_failover.classify.events import read_events
-from slurm_failover.classify.judge import concerns, judge, weigh
+from slurm_failover.classify.judge import concerns, is_inside, judge, weigh
 
-__all__ = ["concerns", "judge", "read_events", "weigh"]
+__all__ = ["concerns", "is_inside", "judge", "read_events", "weigh"]

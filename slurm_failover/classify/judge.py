@@ -58,7 +58,7 @@ def judge(
     fault; it is hardware, or a need of the node, only with ``untrusted_counts``.
     """
     known = _in_order([*earlier, *events])
-    inside = _not_cancelled([e for e in known if _inside(e, window)])
+    inside = _not_cancelled([e for e in known if is_inside(e, window)])
     evident = [e for e in inside if e.trusted or untrusted_counts]
     faults = _without(earlier, _resolve(evident))
     need, needing = _need(faults)
@@ -99,7 +99,8 @@ def _in_order(events: Sequence[Event]) -> list[Event]:
     return list(events)
 
 
-def _inside(event: Event, window: Window | None) -> bool:
+def is_inside(event: Event, window: Window | None) -> bool:
+    """Whether an event can belong to a job's window; to None all do."""
     if window is None or window.holds(event.time) or window.holds(event.last_time):
         return True
     if event.time is None or event.last_time is None:

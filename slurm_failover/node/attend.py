@@ -33,7 +33,7 @@ if TYPE_CHECKING:
     from slurm_failover.attribution import JobGpus
     from slurm_failover.catalogue import Catalogue
     from slurm_failover.gres import GresSlot
-    from slurm_failover.model import Event, JobFacts, Judgement, NodeFacts
+    from slurm_failover.model import Event, JobFacts, Judgement, NodeFacts, Window
     from slurm_failover.node.blame import Blame, Share
     from slurm_failover.node.breaker import Answer
     from slurm_failover.node.gres import NodeGres
@@ -56,6 +56,12 @@ class Ended:
     start: float
     failed: bool
     end: float = 0.0
+
+    def window(self, now: float, grace: float) -> Window:
+        """The time in which what happens can be this job's; ``now`` and ``grace`` in seconds."""
+        from slurm_failover.model import Window
+
+        return Window(self.start, self.end or now, grace)
 
     def has_news(self, log: Look, ledger: Ledger) -> bool:
         """Whether the node may have something to say of this job's time, judged before or not."""
@@ -207,7 +213,7 @@ class Attendant:
 
         judgement = blame.of_node() if blame.fresh else None
         fault = judgement if judgement and judgement.node is not NodeAction.NONE else None
-        if fault is None and occasion.ended is None:
+        if fault is None and not self._may_explain(blame, occasion.ended):
             return Outcome(ledger, standing=standing)
         acts = self._settings.failover.mode == "act"
         try:
@@ -229,12 +235,19 @@ class Attendant:
             account_fault(self._settings, self._facts, judged, self._say)
         return Outcome(ledger, verdict=judged is not None and acts, standing=standing)
 
+    def _may_explain(self, blame: Blame, ended: Ended | None) -> bool:
+        """Whether there may be a word to say on the job that ends: else nobody is asked for one."""
+        if ended is None:
+            return False
+        window = ended.window(self._now, self._settings.failover.grace)
+        return blame.may_explain(window, failed=ended.failed)
+
     def _end_wait(self, old: Ledger, ledger: Ledger, readings: Sequence[Reading]) -> Ledger:
         """The ledger of a node that shows no fault: where that is gone, no drain of it waits."""
         from slurm_failover.node.account import account_end_of_wait
         from slurm_failover.node.put_off import forget, is_gone, is_rebooted
 
-        if not is_gone(old, ledger, readings):
+        if not is_gone(old, ledger, readings, switched_off(self._settings.sources)):
             return ledger
         forget(self._connect(), self._facts, self._now)
         what = "rebooted while its drain was put off, and no fault is seen since"

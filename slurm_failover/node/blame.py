@@ -10,7 +10,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass, replace
 
 from slurm_failover.attribution import Device, JobGpus, job_gpus, jobs_hit
-from slurm_failover.classify import judge
+from slurm_failover.classify import is_inside, judge
 from slurm_failover.gres import GresSlot
 from slurm_failover.model import (
     Event,
@@ -64,6 +64,14 @@ class Blame:
         """An ending job's share in all that is known, judged before or not."""
         return self._share(job, (*self.earlier, *self._met_by(window)), (), window)
 
+    def may_explain(self, window: Window, *, failed: bool) -> bool:
+        """Whether anything that is known can tell of an ending job, whatever it held. Of one that
+        has not ``failed`` only a fault of the hardware does.
+        """
+        known = (*self.earlier, *self._met_by(window))
+        met = (event for event in known if is_inside(event, window))
+        return any(failed or _may_be_hardware(event) for event in met)
+
     def _met_by(self, window: Window) -> list[Event]:
         """What is new, as a job met it. A fault that only a reboot mends was there until somebody
         saw it: where no Prolog had its say, the job was started on what was broken already. What
@@ -107,6 +115,12 @@ class Blame:
             elif job.job_id in answer.unsure:
                 doubtful.append(event)
         return hits, doubtful
+
+
+def _may_be_hardware(event: Event) -> bool:
+    """Whether an event can be judged as the hardware's, by itself or beside others."""
+    maybe = (FaultClass.HARDWARE, FaultClass.AMBIGUOUS)
+    return event.klass in maybe or event.implied is FaultClass.HARDWARE
 
 
 def _stays(event: Event) -> bool:

@@ -137,6 +137,21 @@ def test_a_healthy_node_makes_no_request(node: Node) -> None:
     assert node.slurm.calls == []
 
 
+@pytest.mark.parametrize(
+    ("text", "code", "asks"), [(MEMORY_FAULT, 0, False), (MEMORY_FAULT, 1, True), (LOST, 0, True)]
+)
+def test_slurm_is_asked_at_a_jobs_end_only_where_there_may_be_word_on_it(
+    node: Node, text: str, code: int, asks: bool
+) -> None:
+    label = node.run_job()
+    node.environment["SLURM_JOB_EXIT_CODE"] = str(code * 256)
+    node.record(text)
+    node.slurm.finish(label, code=code)
+    node.slurm.calls.clear()
+    node.checks().check_job_end()
+    assert bool(node.slurm.calls) is asks
+
+
 # --- a fault at the end of a job ------------------------------------------------------------------
 
 

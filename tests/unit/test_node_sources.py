@@ -179,6 +179,18 @@ def test_what_no_log_keeps_is_remembered_for_the_end_of_the_job(node: GpuNode) -
     )
 
 
+def test_what_no_log_keeps_costs_the_end_of_no_later_job_a_request(node: GpuNode) -> None:
+    node.gpus(gpu1__remap_failed=1)
+    assert node.checks().check_health()
+    node.gpus(gpu1__remap_failed=0)
+    node.slurm.resume("n1")
+    label = node.run_job()
+    node.environment["SLURM_JOB_START_TIME"] = str(time.time() + 600)
+    node.slurm.calls.clear()
+    assert not node.end_job(label)
+    assert node.slurm.calls == []
+
+
 def test_a_fault_on_a_gpu_that_can_not_be_mapped_denies_the_failed_job(node: GpuNode) -> None:
     label = node.run_job()
     node.checks().check_health()
