@@ -5,6 +5,7 @@ hand_in.sh writes an entry and waits for its turn; whoever is first in line serv
 
 from __future__ import annotations
 
+import contextlib
 import os
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -87,6 +88,13 @@ class Queue:
         files.make_folder(self._folder)
         files.write_whole(path, f"{arrival.nodes}\n{wish}\n")
         files.remove(path + AGAIN)
+
+    def handed_in(self, arrival: Arrival) -> float:
+        """When an arrival was handed in, in seconds since the epoch; 0 where it is gone."""
+        for path in (arrival.name, arrival.name + AGAIN):
+            with contextlib.suppress(OSError):
+                return os.stat(f"{self._folder}/{path}").st_mtime  # noqa: PTH116 - as files.py
+        return 0.0
 
     def begin(self, arrival: Arrival) -> None:
         """Its turn begins. One that dies in it gets one more, so that an entry which is its death

@@ -6,9 +6,10 @@ further, and ends when nothing waits.
 
 from __future__ import annotations
 
+import math
 import random
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from dataclasses import replace
 
 from slurm_failover import files, lifecycle
@@ -17,7 +18,13 @@ from slurm_failover.controller.endings import Say, finish_hold, write_both
 from slurm_failover.controller.notes import Note, Notes
 from slurm_failover.controller.placement import Placement
 from slurm_failover.deed import Deed
-from slurm_failover.errors import FailoverError, RecordError, SlurmError, SlurmUnavailable
+from slurm_failover.errors import (
+    FailoverError,
+    NoSuchJob,
+    RecordError,
+    SlurmError,
+    SlurmUnavailable,
+)
 from slurm_failover.evidence import SAME_ATTEMPT
 from slurm_failover.foresight import show_as_it_is
 from slurm_failover.happening import Happening, Kind
@@ -25,7 +32,7 @@ from slurm_failover.model import JobFacts, Limits, NodeFacts
 from slurm_failover.policy import Action, Ending, decide
 from slurm_failover.record import Record, Step, read_record
 from slurm_failover.reporter import Report, report_to_nobody
-from slurm_failover.slurm.client import JobChange, Slurm
+from slurm_failover.slurm.client import GONE, JobChange, Slurm
 
 FIRST_PAUSE = 0.1
 LONGEST_PAUSE = 3.0
@@ -33,10 +40,6 @@ PATIENCE = 600.0
 """Seconds beyond the wait for the nodes after which a decider ends that gets nothing done."""
 FRESH = 3.0
 """Seconds for which a decider trusts that the controller whose hook started it still acts."""
-GONE = 5.0
-"""Seconds for which Slurm has to show no trace of a job before it is given up: a slurmctld that is
-about to end answers without any (seen on 26.05.5).
-"""
 
 
 class Decider:
@@ -51,6 +54,7 @@ class Decider:
         placement: Placement,
         wait_for_nodes: float,
         say: Say,
+        lifetime: float = math.inf,
         catch_up: Callable[[bool], bool] = lambda _: False,
         is_standby: Callable[[], bool] = lambda: False,
         guard: Callable[[JobFacts], str] = lambda _: "",
@@ -60,8 +64,9 @@ class Decider:
         """``catch_up`` serves what hooks left behind, if it may, and says whether anything is left;
         ``is_standby`` says whether another controller acts now, so that this one must not.
         ``guard`` says why a job may not be moved now, if so; ``imagine`` shows a job as it would be
-        had we acted, where we only observe.
+        had we acted, where we only observe. ``lifetime`` is for how many seconds it serves.
         """
+        self._lifetime = lifetime
         self._guard = guard
         self._imagine = imagine
         self._report = report
@@ -112,6 +117,9 @@ class Decider:
         if time.monotonic() - moved_at > self._wait_for_nodes + PATIENCE:
             self._say("nothing has moved for long; what waits is left to reconcile")
             return True
+        if time.monotonic() - self._began > self._lifetime:
+            self._say("what waits is left to the next reconcile")
+            return True
         return False
 
     def _is_superseded(self) -> bool:
@@ -124,6 +132,7 @@ class Decider:
         try:
             jobs = {job.job_id: job for job in self._slurm.jobs([note.label for note in waiting])}
             ready = [note for note in waiting if self._is_ready(note, jobs)]
+            self._forget_missing(note for note in waiting if note not in ready)
             for note in ready:
                 if note.job_id in jobs:
                     jobs[note.job_id] = self._imagine(jobs[note.job_id], note.record)
@@ -150,11 +159,12 @@ class Decider:
         seen, waited = self._seen.setdefault(note.name, (now, before))
         return waited + now - seen
 
-    def _is_gone(self, note: Note, job: JobFacts | None) -> bool:
-        """Whether Slurm has not shown the job for so long that it has surely forgotten it."""
-        if job is not None:
+    def _forget_missing(self, shown: Iterable[Note]) -> None:
+        for note in shown:
             self._missing.pop(note.name, None)
-            return False
+
+    def _is_gone(self, note: Note) -> bool:
+        """Whether Slurm, which knows no such job, has said so for long enough to be believed."""
         now = time.monotonic()
         return now - self._missing.setdefault(note.name, now) >= GONE
 
@@ -168,16 +178,20 @@ class Decider:
         """
         if self._is_superseded():
             return False
-        gone = self._is_gone(note, job)
-        if job is None and not gone:
-            return False
         try:
-            if job is not None and not self._advance(note, job, nodes):
+            if job is None and not self._is_gone(note):
                 return False
+            if job is not None:
+                is_done = self._advance(note, job, nodes)
+                self._missing.pop(note.name, None)
+                if not is_done:
+                    return False
         except SlurmUnavailable as error:
             self._say(f"job {note.label}: Slurm does not answer, trying again: {error}")
             return False
         except FailoverError as error:
+            if isinstance(error, NoSuchJob) and not self._is_gone(note):
+                return False
             self._say(f"job {note.label} stays as it is: {error}")
         self._notes.remove(note)
         return True

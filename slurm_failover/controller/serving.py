@@ -12,7 +12,7 @@ from slurm_failover.controller.notes import Notes
 from slurm_failover.errors import FailoverError, HookEnded, SlurmUnavailable
 from slurm_failover.model import JobFacts, Limits, NodeFacts
 from slurm_failover.reporter import Report, report_to_nobody
-from slurm_failover.slurm.client import Slurm
+from slurm_failover.slurm.client import GONE, Slurm
 
 Say = Callable[[str], None]
 
@@ -51,6 +51,8 @@ class Server:
         for arrival in arrivals:
             if time.monotonic() > deadline:
                 return
+            if arrival.job_id not in jobs and _is_fresh(queue, arrival):
+                continue
             queue.begin(arrival)
             try:
                 self._attend(arrival, jobs.get(arrival.job_id), nodes)
@@ -98,3 +100,8 @@ class Server:
             raise
         except FailoverError as error:
             self._say(f"job {job.label}: {error}")
+
+
+def _is_fresh(queue: Queue, arrival: Arrival) -> bool:
+    """Whether an arrival came so lately that Slurm may know its job all the same."""
+    return 0 <= time.time() - queue.handed_in(arrival) < GONE

@@ -19,7 +19,7 @@ from slurm_failover.node import stops
 from slurm_failover.node.stopping import stop_now
 from slurm_failover.node.stops import Stop
 from slurm_failover.settings.tables import CheckpointSettings, Settings
-from slurm_failover.slurm.client import Slurm
+from slurm_failover.slurm.client import GONE, Slurm
 from slurm_failover.slurm.connect import connect
 
 Say = Callable[[str], None]
@@ -99,12 +99,17 @@ def _await_end(slurm: Slurm, stop: Stop, say: Say) -> None:
     say(Deed(f"job {stop.label} ended within its grace"))
 
 
-def _runs_on(slurm: Slurm, stop: Stop) -> bool:
-    """Whether the same attempt still runs; also where Slurm does not say."""
+def _runs_on(slurm: Slurm, stop: Stop, *, is_gone: bool = False) -> bool:
+    """Whether the same attempt still runs; also where Slurm does not say. That it knows no such job
+    counts at the second time.
+    """
     try:
         job = slurm.job(stop.label)
     except NoSuchJob:
-        return False
+        if is_gone:
+            return False
+        time.sleep(GONE)
+        return _runs_on(slurm, stop, is_gone=True)
     except SlurmError:
         return True
     return job.runs_since(stop.start)

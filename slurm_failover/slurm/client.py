@@ -11,6 +11,11 @@ from slurm_failover.model import JobFacts, NodeFacts
 TOP_PRIORITY = 4294967293
 """The highest priority that an operator can give: INFINITE - 2 (NO_VAL and INFINITE in slurm.h)."""
 
+GONE = 5.0
+"""Seconds for which Slurm has to show no trace of a job before it is given up: a slurmctld that is
+about to end answers without any (seen on 26.05.5).
+"""
+
 
 @dataclass(frozen=True, slots=True)
 class JobChange:

@@ -15,7 +15,7 @@ from fake_state import DEFAULT_PRIORITY
 from slurm_failover import files
 from slurm_failover.controller import decider
 from slurm_failover.controller.placement import Placement
-from slurm_failover.errors import SlurmUnavailable
+from slurm_failover.errors import NoSuchJob, SlurmUnavailable
 from slurm_failover.model import JobFacts, Limits
 from slurm_failover.record import Record, State, Step, read_record
 from slurm_failover.slurm.client import TOP_PRIORITY, JobChange
@@ -392,6 +392,43 @@ def test_an_answer_of_a_slurmctld_that_ends_is_not_the_end_of_its_jobs(
 
     monkeypatch.setattr(FakeSlurm, "jobs", know_none_at_first)
     story.house.decide()
+    assert story.record(label).step is Step.PLACED
+
+
+def test_a_change_that_a_slurmctld_refuses_which_ends_is_made_later(
+    story: Story, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    label = story.start()
+    story.fail(label)
+    story.complete(label)
+    update, answers = FakeSlurm.update_job, iter([True])
+
+    def know_none_at_first(slurm: FakeSlurm, label: str, change: JobChange) -> None:
+        if next(answers, False):
+            raise NoSuchJob("Invalid job id specified")
+        update(slurm, label, change)
+
+    monkeypatch.setattr(FakeSlurm, "update_job", know_none_at_first)
+    story.house.decide()
+    assert story.record(label).step is Step.PLACED
+
+
+def test_two_slurmctlds_that_end_while_the_nodes_of_a_job_do_not_are_no_end_of_the_job(
+    story: Story, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    label = story.start()
+    story.fail(label)
+    ask, answers = FakeSlurm.jobs, iter([False, True, False])
+
+    def restart_twice(slurm: FakeSlurm, job_ids: Collection[str] = ()) -> list[JobFacts]:
+        is_known = next(answers, None)
+        story.slurm.clock += int(decider.GONE)
+        if is_known is None:
+            story.complete(label)
+        return ask(slurm, job_ids) if is_known is not False else []
+
+    monkeypatch.setattr(FakeSlurm, "jobs", restart_twice)
+    story.house.decide(rounds=5)
     assert story.record(label).step is Step.PLACED
 
 

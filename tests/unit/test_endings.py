@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import os
+import time
 from pathlib import Path
 from typing import Any
 
@@ -301,7 +303,10 @@ def test_many_ends_are_asked_about_with_one_question(scene: Scene) -> None:
     assert scene.queue.read() == []
 
 
-def test_the_trouble_of_one_is_not_the_others(scene: Scene) -> None:
+def test_the_trouble_of_one_is_not_the_others(
+    scene: Scene, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(serving, "GONE", 0.0)
     damaged, sound = scene.run(), scene.run()
     for label in (damaged, sound):
         scene.start(label)
@@ -391,3 +396,25 @@ def test_an_end_that_another_controller_held_is_decided_here(scene: Scene) -> No
         scene.notes.remove(note)
     assert scene.end(label)
     assert scene.slurm.calls.count("requeue_and_hold") == 1
+
+
+def test_an_end_of_which_a_slurmctld_that_ends_knows_no_job_waits_for_a_while(
+    scene: Scene, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    label = scene.run()
+    scene.slurm.finish(label, code=1)
+    with monkeypatch.context() as ending:
+        ending.setattr(scene.slurm, "jobs", lambda *_: [])
+        assert not scene.end(label)
+    [left] = scene.queue.read()
+    scene.serve(left)
+    assert scene.slurm.job(label).held
+
+    scene.serve(Arrival(Kind.END, "4711", 5.0, "n1"))
+    [left] = scene.queue.read()
+    entry = f"{scene.notes.queue}/{left.name}"
+    long_ago = time.time() - serving.GONE
+    os.utime(entry, (long_ago, long_ago))
+    Server(scene.slurm, scene.notes, LIMITS, scene.said.append).serve(scene.queue)
+    assert scene.queue.read() == []
+    assert scene.said[-1] == "job 4711: Slurm does not know it"

@@ -10,6 +10,7 @@ from fake_slurmctld import FakeSlurm
 
 from slurm_failover import files
 from slurm_failover.errors import SlurmError, SlurmUnavailable
+from slurm_failover.model import JobFacts
 from slurm_failover.node import checkpoint, stops
 from slurm_failover.node.stops import Stop
 from slurm_failover.settings.tables import CheckpointSettings, Settings
@@ -144,7 +145,26 @@ def test_a_later_attempt_is_not_stopped_for_an_earlier_ones_grace(node: Node) ->
     assert stops.left_stops() == []
 
 
-def test_a_job_that_slurm_has_forgotten_ends_the_wait(node: Node) -> None:
+def test_an_answer_of_a_slurmctld_that_ends_is_no_end_of_a_grace(
+    node: Node, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    node.stop()
+    let_grace_pass(node)
+    ask, answers = node.slurm.job, iter([True])
+
+    def know_none_at_first(label: str) -> JobFacts:
+        return ask("unknown" if next(answers, False) else label)
+
+    monkeypatch.setattr(node.slurm, "job", know_none_at_first)
+    monkeypatch.setattr(checkpoint, "GONE", 0.0)
+    node.wait_out()
+    assert node.slurm.peek(node.label).requeued_held
+
+
+def test_a_job_that_slurm_has_forgotten_ends_the_wait(
+    node: Node, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(checkpoint, "GONE", 0.0)
     stop = Stop("4711", 5.0, 0.0)
     stops.write_stop(stop)
     node.started.append(stop.path)
