@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import time
 from collections.abc import Callable, Mapping, Sequence
 from functools import partial
@@ -36,6 +37,10 @@ from slurm_failover.slurm.connect import connect, connect_for_many
 from slurm_failover.slurm.standby import Standby
 
 ROLE = "controller"
+LIFETIME = 240.0
+"""Seconds for which reconcile waits for jobs that it has taken up. A job whose nodes do not end, as
+where a dead GPU holds its processes, must not keep it from what is interrupted meanwhile.
+"""
 Environment = Mapping[str, str]
 Say = Callable[[str], None]
 
@@ -66,7 +71,7 @@ def reconcile(settings: Settings, say: Say) -> int:
         take_up(slurm, notes, read_limits(settings), say, since=notes.since())
     arrived = {arrival.job_id for arrival in Queue(notes.queue).read()}
     waiting = len(arrived | {str(note.job_id) for note in notes.read()})
-    _decider(settings, notes, say).run()
+    _decider(settings, notes, say, LIFETIME).run()
     _guard(slurm, settings, say).look()
     Metrics(settings, ROLE, say).set_to("last_reconcile_timestamp_seconds", round(time.time()))
     return waiting
@@ -134,7 +139,7 @@ def _read_record(job: JobFacts, say: Say) -> Record | None:
         return None
 
 
-def _decider(settings: Settings, notes: Notes, say: Say) -> Decider:
+def _decider(settings: Settings, notes: Notes, say: Say, lifetime: float = math.inf) -> Decider:
     priority, limits = settings.priority, read_limits(settings)
     slurm = connect_for_many(settings, say)
     return Decider(
@@ -144,6 +149,7 @@ def _decider(settings: Settings, notes: Notes, say: Say) -> Decider:
         placement=Placement(priority.method, priority.nice, priority.qos),
         wait_for_nodes=settings.failover.wait_for_nodes,
         say=say,
+        lifetime=lifetime,
         catch_up=partial(_catch_up, _server(slurm, notes, settings, say), Queue(notes.queue), say),
         is_standby=Standby(slurm).is_known,
         guard=_guard(slurm, settings, say).against,

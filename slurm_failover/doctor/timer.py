@@ -10,7 +10,7 @@ from slurm_failover.doctor.finding import Finding, ok, warning
 from slurm_failover.doctor.host import Host
 
 _CHECK = "reconcile"
-_LATE = 600
+LATE = 600
 """Seconds since reconcile was last through. Its timer runs it each minute, a site's cron perhaps
 not as often.
 """
@@ -24,7 +24,7 @@ def check_timer(host: Host) -> Iterator[Finding]:
         yield warning(_CHECK, "only SlurmUser and root can see when it ran", "run this as root")
         return
     ago = time.time() - last
-    if ago <= _LATE:
+    if ago <= LATE:
         yield ok(_CHECK, f"was through {ago:.0f} s ago")
         return
     found = f"was last through {ago / 60:.0f} min ago" if last else "has not run here yet"

@@ -19,10 +19,12 @@ from fake_slurmctld import FakeSlurm
 from slurm_failover.breaker import FaultNote, write_notes
 from slurm_failover.cli import main
 from slurm_failover.commands import breaker, nodes, reconcile, status
-from slurm_failover.controller import work
+from slurm_failover.controller import decider, work
+from slurm_failover.controller.decider import Decider
+from slurm_failover.doctor.timer import LATE
 from slurm_failover.evidence import write_evidence
 from slurm_failover.model import Evidence, JobCause, JobFacts, Limits
-from slurm_failover.record import Record, State, Step, write_record
+from slurm_failover.record import Record, State, Step, read_record, write_record
 from slurm_failover.slurm.client import NodeChange
 
 HARDWARE = JobCause.HARDWARE
@@ -94,6 +96,7 @@ def terminal(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Terminal:
     terminal = Terminal(tmp_path)
     for module in (status, nodes, reconcile, work):
         monkeypatch.setattr(module, "connect_for_many", lambda *_: terminal.slurm)
+    monkeypatch.setattr(decider, "GONE", 0.0)
     monkeypatch.setenv("COLUMNS", "200")
     return terminal
 
@@ -636,6 +639,32 @@ def test_reconcile_finishes_what_was_interrupted_and_counts_it(terminal: Termina
     assert "1 job had something left to do" in done.output
     assert "internalerror" in job.comment
     assert "0 jobs had something left to do" in terminal.type("reconcile").output
+
+
+def test_a_job_that_completes_for_ever_keeps_reconcile_from_the_others_for_minutes_only(
+    terminal: Terminal, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    label = terminal.start("failover")
+    job = terminal.slurm.peek(label)
+    terminal.slurm.finish(label, code=1)
+    terminal.house.end_hook(label, job.start, "n1")
+    terminal.house.node_epilog(label, job.start, "n1", FINDINGS["hardware"])
+    clock = Mock(time=time.time, monotonic=Mock(return_value=1000.0))
+
+    def pause(seconds: float) -> None:
+        clock.monotonic.return_value += seconds
+
+    monkeypatch.setattr(decider, "time", clock)
+    monkeypatch.setattr(Decider.run, "__defaults__", (pause,))
+    assert "1 job had something left to do" in terminal.type("reconcile").output
+    assert clock.monotonic() - 1000.0 < LATE / 2
+    assert "1 job had something left to do" in terminal.type("reconcile").output
+
+    terminal.slurm.end_epilog(label, "n1")
+    terminal.slurm.end_hook(label)
+    terminal.type("reconcile")
+    assert terminal.house.notes.read() == []
+    assert read_record(job.admin_comment).step is Step.PLACED
 
 
 def failed_at(end: float) -> JobFacts:
