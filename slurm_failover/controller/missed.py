@@ -36,10 +36,13 @@ class Missed:
         self._say = say
 
     def hand_in(self, found: Iterable[tuple[JobFacts, Record | None]]) -> None:
-        """Hand in the starts and failures of which no record tells."""
-        now = time.time()
+        """Hand in the starts and ends of which no record tells. Raises SlurmError."""
+        now, found = time.time(), list(found)
+        held = [job for job, record in found if record is None and _may_be_stopped(job)]
+        nodes = self._slurm.nodes() if held else []
         for job, record in found:
-            arrival = find_missed_arrival(job, record, now)
+            stop = find_unrecorded_stop(job, None, nodes) if job in held else None
+            arrival = stop or find_missed_arrival(job, record, now)
             if arrival is not None:
                 self._say(f"job {job.label}: its {arrival.kind} was missed")
                 self._queue.add(arrival)
@@ -97,21 +100,21 @@ def find_missed_arrival(job: JobFacts, record: Record | None, now: float) -> Arr
     kind = _kind(job, now)
     if kind is None:
         return None
-    option = str(record.max_retries) if record is not None and not has_wish(job.comment) else None
-    return Arrival(kind, str(job.job_id), job.start, job.nodes, option)
+    return Arrival(kind, str(job.job_id), job.start, job.nodes, _option(job, record))
 
 
 def find_unrecorded_stop(
-    job: JobFacts, record: Record, nodes: Iterable[NodeFacts]
+    job: JobFacts, record: Record | None, nodes: Iterable[NodeFacts]
 ) -> Arrival | None:
     """The end of an attempt that a node stopped; neither its start nor its end was recorded."""
-    found = [entry for node in nodes for entry in _stops(job, record, node)]
+    later = record.attempt.start + SAME_ATTEMPT if record is not None else 0.0
+    found = [entry for node in nodes for entry in _stops(job, later, node)]
     if not found:
         return None
     start = max(entry.start for entry in found)
     names = [entry.node for entry in found if entry.start == start]
-    option = str(record.max_retries) if not has_wish(job.comment) else None
-    return Arrival(Kind.END, str(job.job_id), start, ",".join(sorted(names)), option)
+    where = ",".join(sorted(names))
+    return Arrival(Kind.END, str(job.job_id), start, where, _option(job, record))
 
 
 def _is_denied(job: JobFacts, record: Record) -> bool:
@@ -148,10 +151,20 @@ def _has_failed(job: JobFacts) -> bool:
     return job.has("FAILED", "OUT_OF_MEMORY")
 
 
-def _stops(job: JobFacts, record: Record, node: NodeFacts) -> list[Evidence]:
-    """The words of a node that it stopped a later attempt of the job than the recorded one."""
+def _option(job: JobFacts, record: Record | None) -> str | None:
+    """What the job's ``--failover`` asked for, where its comment does not say."""
+    return str(record.max_retries) if record is not None and not has_wish(job.comment) else None
+
+
+def _may_be_stopped(job: JobFacts) -> bool:
+    """Whether a job of which no hook of ours has recorded anything may be held by its node."""
+    waits = job.has("PENDING") and job.held and job.held_by_requeue and not job.has("COMPLETING")
+    return waits and _is_flagged(job, None)
+
+
+def _stops(job: JobFacts, later: float, node: NodeFacts) -> list[Evidence]:
+    """The words of a node that it stopped an attempt of the job ``later`` than that."""
     ids = job.components or (job.job_id,)
-    later = record.attempt.start + SAME_ATTEMPT
     return [
         entry
         for entry in read_evidence(node.name, node.extra)

@@ -21,6 +21,7 @@ from slurm_failover.view.states import HELD_STATES, display, slurm_state_of, sta
 from slurm_failover.view.why import explain, is_looking_for_nodes
 from slurm_failover.waiting import explain_expedited
 
+_NOT_HELD_BY_US = (State.ARMED, State.RESUMED)
 _MOST_OF_TASKS = 64
 """Characters (SLURM_BITSTR_LEN in squeue(1))."""
 
@@ -30,11 +31,11 @@ class JobView:
     """One job as ``status`` shows it. ``state`` None says that failover is off for the job.
 
     ``latest`` is the attempt that runs or ran last, where it is not in the history.
-    ``can_be_released`` says that its owner can start it again: we hold it, and nothing is left to
-    be done with it. ``not_before`` is when Slurm lets a requeued job that waits start at the
-    earliest, 0 where it does not say. ``waiting`` are the tasks of an array that wait, where it
-    stands for them. ``mode`` is the site's; in observe mode ``foreseen`` is the state in which the
-    job would be, were anything done with it.
+    ``can_be_released`` says that its owner can start it again: a requeue holds it, ours or another,
+    and nothing is left to be done with it. ``not_before`` is when Slurm lets a requeued job that
+    waits start at the earliest, 0 where it does not say. ``waiting`` are the tasks of an array that
+    wait, where it stands for them. ``mode`` is the site's; in observe mode ``foreseen`` is the
+    state in which the job would be, were anything done with it.
     """
 
     job_id: int
@@ -99,7 +100,7 @@ def waits_for_nodes(job: JobFacts) -> bool:
 def may_be_expedited(job: JobFacts) -> bool:
     """Whether a requeue holds a job that we do not hold: then it may be one of Slurm's own."""
     record, _ = _read(job)
-    ours = record is not None and record.state not in (State.ARMED, State.RESUMED)
+    ours = record is not None and record.state not in _NOT_HELD_BY_US
     return job.has("PENDING") and job.held_by_requeue and not ours
 
 
@@ -156,7 +157,8 @@ def view_job(
         because=problem or (shown.because if state is shown.state else ""),
         history=shown.history,
         latest=latest_attempt(job, shown, nodes),
-        can_be_released=state in HELD_STATES and _waits_for_its_owner(job, shown),
+        can_be_released=_waits_for_its_owner(job, shown)
+        and (state in HELD_STATES or (state in _NOT_HELD_BY_US and job.held_by_requeue)),
         not_before=job.eligible if _is_delayed(job, state) else 0.0,
         waiting="" if "_" in job.label else _cut(job.tasks),
     )

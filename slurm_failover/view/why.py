@@ -52,7 +52,14 @@ def _is_held_after_all(job: JobFacts, record: Record) -> bool:
 
 
 def _explain_hold(job: JobFacts, record: Record) -> str:
-    """Why a job that was released does not start; the record tells of a hold that it knows."""
+    """Why a job that was released does not start; the record tells of a hold that it knows. Nor
+    does one start of which nothing is recorded.
+    """
+    if not record.attempt.start and job.has("PENDING") and job.held and job.held_by_requeue:
+        return (
+            "requeued and held, and no start of it is recorded: reconcile takes it up if its node "
+            "did that"
+        )
     if not _is_held_after_all(job, record):
         return ""
     if record.because.endswith("holds the job"):

@@ -14,6 +14,7 @@ from slurm_failover.controller import serving
 from slurm_failover.controller.arrivals import Arrival, Kind, Queue
 from slurm_failover.controller.notes import Note, Notes
 from slurm_failover.controller.serving import Server
+from slurm_failover.controller.work import take_up
 from slurm_failover.errors import HookEnded, SlurmError, SlurmUnavailable
 from slurm_failover.evidence import write_evidence
 from slurm_failover.model import Evidence, JobCause, JobFacts, Limits
@@ -197,6 +198,25 @@ def test_a_cancelled_job_is_never_revived(scene: Scene) -> None:
     scene.slurm.cancel(label)
     assert not scene.end(label)
     assert scene.slurm.job(label).has("CANCELLED")
+
+
+@pytest.mark.parametrize("by_its_node", [True, False])
+def test_a_job_without_a_record_is_taken_up_where_its_node_has_stopped_it(
+    scene: Scene, by_its_node: bool
+) -> None:
+    label = scene.run()
+    if by_its_node:
+        scene.stop_by_node(label)
+    else:
+        scene.slurm.requeue_and_hold(label)
+    scene.slurm.end_epilog(label, "n1")
+    scene.slurm.end_hook(label)
+    take_up(scene.slurm, scene.notes, LIMITS, scene.said.append)
+    scene.serve()
+    assert len(scene.notes.read()) == by_its_node
+    if by_its_node:
+        assert scene.record(label).step is Step.HELD
+        assert scene.record(label).attempt.nodes == "n1"
 
 
 def test_a_job_that_was_requeued_by_hand_is_left_alone(scene: Scene) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import re
 import time
 from collections.abc import Collection
@@ -617,12 +618,35 @@ def test_nodes_of_a_healthy_cluster_says_so_and_asked_for_shows_them(terminal: T
     assert [node["node"] for node in told] == ["n2", "n3"]
 
 
+def test_a_job_that_is_held_and_of_which_nothing_is_recorded_can_be_released(
+    terminal: Terminal,
+) -> None:
+    label = terminal.slurm.submit("failover")
+    terminal.slurm.schedule()
+    terminal.slurm.requeue_and_hold(label)
+    terminal.slurm.end_epilog(label, "n1")
+    terminal.slurm.end_hook(label)
+    shown = terminal.type("status", label).output
+    assert "requeued and held, and no start of it is recorded: reconcile takes it up" in shown
+    assert f"Held. Start it again: scontrol release {label}" in shown
+
+
 def test_status_and_nodes_change_nothing(terminal: Terminal) -> None:
     label = terminal.fail_over()
     terminal.slurm.calls.clear()
     for words in (["status"], ["status", label], ["nodes"], ["nodes", "n1"]):
         assert terminal.type(*words).exit_code == 0
     assert set(terminal.slurm.calls) <= {"jobs", "nodes"}
+
+
+def test_reconcile_is_not_done_by_root_where_that_is_not_slurm_user(
+    terminal: Terminal, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(os, "geteuid", lambda: 0)
+    terminal.slurm.parameters["SlurmUser"] = "slurm(64030)"
+    done = terminal.type("reconcile")
+    assert done.exit_code == 1
+    assert "as that, for example with `sudo -u slurm slurm-failover reconcile`" in done.output
 
 
 def test_reconcile_finishes_what_was_interrupted_and_counts_it(terminal: Terminal) -> None:

@@ -107,6 +107,33 @@ def test_a_controller_that_can_write_or_open_nothing_decides_later(
     broken.check_moved(job)
 
 
+@pytest.fixture
+def disowned(rig: Rig) -> Iterator[Rig]:
+    """The controller's folder is root's: no hook of SlurmUser's can leave anything there."""
+    rig.cluster.check(CONTROLLER, f"install -d -m 700 -o root {STATE}/controller")
+    yield rig
+    own(rig)
+
+
+def own(rig: Rig) -> None:
+    """The controller's folder is SlurmUser's again."""
+    rig.cluster.check(CONTROLLER, f"chown -hR slurm {STATE}/controller")
+
+
+def test_a_job_that_no_hook_could_record_and_its_node_has_stopped_is_moved_later(
+    disowned: Rig,
+) -> None:
+    job = disowned.start()
+    (node,) = disowned.nodes(job)
+    disowned.break_gpu(node)
+    disowned.wait_ended(job)
+    assert "chown -hR --reference=" in disowned.reconcile().stderr
+    assert disowned.show(job)["because"].startswith("requeued and held, and no start of it is")
+    own(disowned)
+    disowned.bring_back(job)
+    disowned.check_moved(job)
+
+
 TORN = {
     "empty": f": >{LEDGER}",
     "torn": f"printf '{{\"boot\": 5}}' >{LEDGER}",
