@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable
 
 import click
@@ -10,8 +11,10 @@ from slurm_failover.cli import say_to_terminal
 from slurm_failover.controller.returns import readmit_nodes
 from slurm_failover.controller.work import open_notes, reconcile
 from slurm_failover.deed import in_mode
+from slurm_failover.errors import WrongUser
 from slurm_failover.log import Log
 from slurm_failover.settings.tables import Settings
+from slurm_failover.slurm.client import Slurm
 from slurm_failover.slurm.connect import connect_for_many
 from slurm_failover.slurm.standby import Standby
 
@@ -27,10 +30,12 @@ def command(settings: Settings) -> None:
     time and any number of times; a job that needs nothing is left as it is. On a controller that is
     on standby it does nothing, so its timer may run on all of them.
     """
-    # On standby as well: what fails from then on is taken up after a takeover.
-    notes = open_notes(settings)
     say = in_mode(settings.failover.mode, _say_and_log(settings))
     slurm = connect_for_many(settings, say)
+    if os.geteuid() == 0:
+        _refuse_root(slurm)
+    # On standby as well: what fails from then on is taken up after a takeover.
+    notes = open_notes(settings)
     if Standby(slurm).is_known():
         notes.mark_reconciled()
         say_to_terminal("another controller acts for Slurm now: nothing to do on this one")
@@ -38,6 +43,16 @@ def command(settings: Settings) -> None:
     count = reconcile(settings, say) + readmit_nodes(slurm, say)
     notes.mark_reconciled()
     say_to_terminal(f"{count} job{'s' * (count != 1)} had something left to do")
+
+
+def _refuse_root(slurm: Slurm) -> None:
+    """Raises WrongUser where root is not SlurmUser: what it makes the hooks could not open."""
+    user = slurm.setting("SlurmUser").partition("(")[0]
+    if user not in ("", "root"):
+        raise WrongUser(
+            f"this is for SlurmUser, {user}: run it on a controller as that, for example with "
+            f"`sudo -u {user} slurm-failover reconcile`"
+        )
 
 
 def _say_and_log(settings: Settings) -> Callable[[str], None]:

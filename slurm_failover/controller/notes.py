@@ -64,8 +64,20 @@ class Notes:
             if os.stat(owned).st_uid == os.geteuid():  # noqa: PTH116 - beside os.geteuid
                 files.make_folder(self._waiting)
                 return
-        raise WrongUser(
-            f"{self._folder} is for SlurmUser alone: run this as the owner of {self._state}, "
+        raise WrongUser(self._explain_refusal())
+
+    def _explain_refusal(self) -> str:
+        state, folder = self._state, self._folder
+        if files.is_missing(state):
+            return (
+                f"{state} is not there: on a controller `slurm-failover install --apply` makes it"
+            )
+        owners = {os.stat(path).st_uid for path in (state, folder) if not files.is_missing(path)}  # noqa: PTH116
+        if len(owners) > 1:
+            mend = f"chown -hR --reference={state} {folder}"
+            return f"{folder} does not belong to the owner of {state}: `{mend}` as root mends that"
+        return (
+            f"{folder} is for SlurmUser alone: run this as the owner of {state}, "
             "for example with `sudo -u slurm`"
         )
 

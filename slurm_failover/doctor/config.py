@@ -95,6 +95,8 @@ def judge_jobs(config: LiveConfig, settings: Settings) -> Iterator[Finding]:
     yield _judge_storage(config)
     if settings.failover.mode == "observe":
         yield ok("mode", "observe: everything is judged and logged, nothing is changed")
+    else:
+        yield ok("mode", "act: nodes are drained, and jobs are moved or held")
 
 
 def _judge_requeue(config: LiveConfig, has_policy: bool) -> Finding:

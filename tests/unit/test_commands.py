@@ -112,6 +112,26 @@ def test_root_does_not_make_what_slurm_user_could_not_open(tmp_path: Path) -> No
     assert list(tmp_path.iterdir()) == []
 
 
+@pytest.mark.skipif(os.geteuid() != 0, reason="only root can make folders of two owners")
+def test_a_folder_that_is_not_slurm_users_is_told_with_the_remedy(tmp_path: Path) -> None:
+    (tmp_path / "controller").mkdir()
+    os.chown(tmp_path / "controller", 12345, 12345)
+    mend = f"`chown -hR --reference={tmp_path} {tmp_path}/controller`"
+    with pytest.raises(WrongUser, match=mend):
+        Notes(str(tmp_path)).open()
+
+
+def test_a_host_where_nothing_is_installed_is_told_from_one_of_the_wrong_user(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def refuse(*_: object, **__: object) -> None:
+        raise PermissionError
+
+    monkeypatch.setattr(os, "makedirs", refuse)
+    with pytest.raises(WrongUser, match="is not there: on a controller `slurm-failover install"):
+        Notes(str(tmp_path / "none")).open()
+
+
 def test_the_owner_of_the_state_opens_it(tmp_path: Path) -> None:
     notes = Notes(str(tmp_path))
     notes.open()

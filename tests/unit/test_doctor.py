@@ -325,6 +325,20 @@ def test_the_state_folder_must_be_its_user_s(tmp_path: Path) -> None:
     assert finding.level is Level.ERROR
 
 
+@pytest.mark.skipif(os.geteuid() != 0, reason="only root can make folders of two owners")
+def test_a_controllers_folder_that_is_not_slurm_users_is_told(tmp_path: Path) -> None:
+    inner = tmp_path / "controller"
+    inner.mkdir()
+    tmp_path.chmod(0o755)
+    settings = Settings(state=StateSettings(directory=str(tmp_path)))
+    host = Host(settings, changed(SlurmUser="root(0)"), frozenset({Role.CONTROLLER}))
+    assert [f.level for f in hooks.check_state(host)] == [Level.OK]
+    os.chown(inner, 12345, 12345)
+    (finding,) = hooks.check_state(host)
+    assert finding.level is Level.ERROR
+    assert finding.remedy == f"chown -hR root {inner}"
+
+
 def test_a_log_that_logrotate_passes_over_is_told(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -78,6 +78,7 @@ def test_an_edited_reason_is_not_ours_even_with_force(node: GpuNode, run: Resume
         done = run(*words)
         assert (done.exit_code, node.is_drained) == (1, True)
         assert "its reason was changed since we wrote it" in done.output
+        assert "`scontrol update NodeName=n1 State=RESUME` lifts that" in done.output
 
 
 def test_another_node_is_looked_at_where_it_is(node: GpuNode, run: Resume) -> None:
