@@ -54,10 +54,11 @@ def _resume(checks: NodeChecks, node: NodeFacts, force: bool, observes: bool) ->
         click.echo(f"{node.name}: is in service")
         return False
     refusal = _find_refusal(checks, node, force)
+    command = f"scontrol update NodeName={node.name} State=RESUME"
     if not refusal and observes:
-        command = f"scontrol update NodeName={node.name} State=RESUME"
         refusal = f"it is clean, and observe mode changes nothing; `{command}` does"
-    refusal = refusal or checks.lift_drain()
+    if not refusal and (refusal := checks.lift_drain()):
+        refusal = f"{refusal}; `{command}` lifts that"
     if refusal:
         click.echo(f"{node.name}: stays out of service: {refusal}")
         return True
