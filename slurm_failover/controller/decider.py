@@ -9,7 +9,7 @@ from __future__ import annotations
 import math
 import random
 import time
-from collections.abc import Callable, Iterable
+from collections.abc import Callable
 from dataclasses import replace
 
 from slurm_failover import files, lifecycle
@@ -131,8 +131,7 @@ class Decider:
             return False
         try:
             jobs = {job.job_id: job for job in self._slurm.jobs([note.label for note in waiting])}
-            ready = [note for note in waiting if self._is_ready(note, jobs)]
-            self._forget_missing(note for note in waiting if note not in ready)
+            ready = [note for note in waiting if self._is_ready_or_shown(note, jobs)]
             for note in ready:
                 if note.job_id in jobs:
                     jobs[note.job_id] = self._imagine(jobs[note.job_id], note.record)
@@ -151,6 +150,13 @@ class Decider:
         completing = any(jobs[one].has("COMPLETING") for one in ids if one in jobs)
         return not completing or self._waited(note) > self._wait_for_nodes
 
+    def _is_ready_or_shown(self, note: Note, jobs: dict[int, JobFacts]) -> bool:
+        """Whether a note is ready; of one that is not, Slurm shows the job."""
+        is_ready = self._is_ready(note, jobs)
+        if not is_ready:
+            self._missing.pop(note.name, None)
+        return is_ready
+
     def _waited(self, note: Note) -> float:
         """Seconds since the job's end: before this process saw the note by the clock on the wall,
         which may be set at any time, and from then on by one that nobody sets.
@@ -158,10 +164,6 @@ class Decider:
         now, before = time.monotonic(), max(time.time() - note.since, 0.0)
         seen, waited = self._seen.setdefault(note.name, (now, before))
         return waited + now - seen
-
-    def _forget_missing(self, shown: Iterable[Note]) -> None:
-        for note in shown:
-            self._missing.pop(note.name, None)
 
     def _is_gone(self, note: Note) -> bool:
         """Whether Slurm, which knows no such job, has said so for long enough to be believed."""

@@ -6,17 +6,19 @@ What is found goes the way of a hook's arrival, or back to the decider.
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Collection, Iterable, Sequence
+from itertools import pairwise
 
-from slurm_failover import lifecycle
+from slurm_failover import embed, lifecycle
 from slurm_failover.controller.arrivals import Arrival, Kind, Queue
 from slurm_failover.controller.endings import write_both
 from slurm_failover.deed import Deed
-from slurm_failover.evidence import SAME_ATTEMPT, read_evidence
+from slurm_failover.evidence import KEEP_FOR, SAME_ATTEMPT, read_evidence
 from slurm_failover.model import Evidence, JobFacts, Limits, NodeFacts
 from slurm_failover.optin import has_wish, read_refusal
 from slurm_failover.policy import Action, decide
 from slurm_failover.record import Record, State, Step
+from slurm_failover.refusal import refuse_job
 from slurm_failover.slurm.client import Slurm
 
 Say = Callable[[str], None]
@@ -38,10 +40,14 @@ class Missed:
     def hand_in(self, found: Iterable[tuple[JobFacts, Record | None]]) -> None:
         """Hand in the starts and ends of which no record tells. Raises SlurmError."""
         now, found = time.time(), list(found)
-        held = [job for job, record in found if record is None and _may_be_stopped(job)]
-        nodes = self._slurm.nodes() if held else []
+        held = {
+            job.job_id
+            for job, record in found
+            if record is None and _may_be_stopped(job, self._limits)
+        }
+        nodes = [node for node in self._slurm.nodes() if _has_stopped(node)] if held else []
         for job, record in found:
-            stop = find_unrecorded_stop(job, None, nodes) if job in held else None
+            stop = find_stop_without_record(job, nodes, now) if job.job_id in held else None
             arrival = stop or find_missed_arrival(job, record, now)
             if arrival is not None:
                 self._say(f"job {job.label}: its {arrival.kind} was missed")
@@ -104,17 +110,33 @@ def find_missed_arrival(job: JobFacts, record: Record | None, now: float) -> Arr
 
 
 def find_unrecorded_stop(
-    job: JobFacts, record: Record | None, nodes: Iterable[NodeFacts]
+    job: JobFacts, record: Record, nodes: Iterable[NodeFacts]
 ) -> Arrival | None:
-    """The end of an attempt that a node stopped; neither its start nor its end was recorded."""
-    later = record.attempt.start + SAME_ATTEMPT if record is not None else 0.0
-    found = [entry for node in nodes for entry in _stops(job, later, node)]
-    if not found:
+    """The end of a later attempt than the recorded one that a node stopped; neither its start nor
+    its end was recorded.
+    """
+    later = record.attempt.start + SAME_ATTEMPT
+    return _end_of(job, record, [word for word in _stops(job, nodes) if word.start > later])
+
+
+def find_stop_without_record(
+    job: JobFacts, nodes: Iterable[NodeFacts], now: float
+) -> Arrival | None:
+    """The end of an attempt that a node stopped of a job of which nothing is recorded. One that was
+    restarted more often than nodes have stopped it may be held by another, and is left alone; a
+    word of more than a day ago may be on an earlier job of this number.
+    """
+    found = [word for word in _stops(job, nodes) if now - word.time < KEEP_FOR]
+    return _end_of(job, None, found) if _count_attempts(found) >= job.restarts else None
+
+
+def _end_of(job: JobFacts, record: Record | None, words: Collection[Evidence]) -> Arrival | None:
+    """The arrival of the latest end of which the words of nodes tell."""
+    if not words:
         return None
-    start = max(entry.start for entry in found)
-    names = [entry.node for entry in found if entry.start == start]
-    where = ",".join(sorted(names))
-    return Arrival(Kind.END, str(job.job_id), start, where, _option(job, record))
+    start = max(word.start for word in words)
+    names = ",".join(sorted(word.node for word in words if word.start == start))
+    return Arrival(Kind.END, str(job.job_id), start, names, _option(job, record))
 
 
 def _is_denied(job: JobFacts, record: Record) -> bool:
@@ -156,17 +178,27 @@ def _option(job: JobFacts, record: Record | None) -> str | None:
     return str(record.max_retries) if record is not None and not has_wish(job.comment) else None
 
 
-def _may_be_stopped(job: JobFacts) -> bool:
-    """Whether a job of which no hook of ours has recorded anything may be held by its node."""
+def _may_be_stopped(job: JobFacts, limits: Limits) -> bool:
+    """Whether a job of which no hook of ours has recorded anything may be held by its node. A
+    record that can not be read is one.
+    """
     waits = job.has("PENDING") and job.held and job.held_by_requeue and not job.has("COMPLETING")
-    return waits and _is_flagged(job, None)
+    is_ours = _is_flagged(job, None) and embed.take(job.admin_comment) is None
+    return waits and is_ours and not refuse_job(job, limits)
 
 
-def _stops(job: JobFacts, later: float, node: NodeFacts) -> list[Evidence]:
-    """The words of a node that it stopped an attempt of the job ``later`` than that."""
+def _has_stopped(node: NodeFacts) -> bool:
+    return any(entry.requeued for entry in read_evidence(node.name, node.extra))
+
+
+def _count_attempts(words: Iterable[Evidence]) -> int:
+    """Of how many attempts the words of nodes tell."""
+    starts = sorted(word.start for word in words)
+    return len(starts[:1]) + sum(later - one > SAME_ATTEMPT for one, later in pairwise(starts))
+
+
+def _stops(job: JobFacts, nodes: Iterable[NodeFacts]) -> list[Evidence]:
+    """The words of nodes that they stopped an attempt of the job."""
     ids = job.components or (job.job_id,)
-    return [
-        entry
-        for entry in read_evidence(node.name, node.extra)
-        if entry.requeued and entry.job_id in ids and entry.start > later
-    ]
+    words = (word for node in nodes for word in read_evidence(node.name, node.extra))
+    return [word for word in words if word.requeued and word.job_id in ids]

@@ -91,9 +91,11 @@ def take_up(slurm: Slurm, notes: Notes, limits: Limits, say: Say, *, since: floa
     missed = [(job, record) for job, record in recorded if is_running(record)]
     names = merge_nodes(*(r.attempt.nodes for job, r in missed if job.has("PENDING")))
     nodes = slurm.nodes(names) if names else []
+    # One that waits already knows since when.
+    waiting = {(note.name, note.ending) for note in notes.read()}
     for job, record in recorded:
         note = _find_unfinished(limits, job, record, nodes)
-        if note is not None:
+        if note is not None and (note.name, note.ending) not in waiting:
             notes.add(note)
 
 

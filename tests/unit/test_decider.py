@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Collection, Iterator
 from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
+from unittest.mock import Mock
 
 import pytest
 from failover_world import DEATHS, FINDINGS, WAIT_FOR_NODES, House, Trouble
@@ -14,10 +16,12 @@ from fake_state import DEFAULT_PRIORITY
 
 from slurm_failover import files
 from slurm_failover.controller import decider
+from slurm_failover.controller.notes import Note
 from slurm_failover.controller.placement import Placement
 from slurm_failover.errors import NoSuchJob, SlurmUnavailable
 from slurm_failover.model import JobFacts, Limits
-from slurm_failover.record import Record, State, Step, read_record
+from slurm_failover.policy import Ending
+from slurm_failover.record import Attempt, Record, State, Step, read_record
 from slurm_failover.slurm.client import TOP_PRIORITY, JobChange
 
 
@@ -681,3 +685,27 @@ def test_a_release_that_slurmctld_forgot_after_a_lost_node_is_made_again(
     story.house.decide()
     assert (job.state, job.hold) == ("PENDING", stays)
     assert story.record(label).step is Step.PLACED
+
+
+def test_a_round_compares_no_end_with_any_other(
+    story: Story, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    notes, jobs = [], []
+    for n in range(100):
+        states = frozenset({"PENDING", "COMPLETING"} if n % 2 else {"PENDING"})
+        record = Record(attempt=Attempt(1, "n1", 1000.0, end=time.time()))
+        jobs.append(JobFacts(n, str(n), states=states))
+        notes.append(Note(n, str(n), Ending.SENT_BACK, record))
+    compared: list[Note] = []
+    monkeypatch.setattr(Note, "__eq__", lambda one, _: compared.append(one))
+    slurm = Mock(jobs=lambda *_: jobs, nodes=lambda *_: [])
+    patient = decider.Decider(
+        slurm,
+        story.house.notes,
+        limits=Limits(),
+        placement=Placement("none", 0, ""),
+        wait_for_nodes=300,
+        say=lambda _: None,
+    )
+    patient._round(notes)
+    assert compared == []

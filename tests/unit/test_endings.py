@@ -62,10 +62,11 @@ class Scene:
         """What a node does about a fault under a running job."""
         job = self.slurm.peek(label)
         node = self.slurm.peek_node(job.nodes[0])
+        now = time.time()
         entry = Evidence(
-            node.name, job.job_id, job.start, JobCause.HARDWARE, "lost", job.start, requeued=True
+            node.name, job.job_id, job.start, JobCause.HARDWARE, "lost", now, requeued=True
         )
-        node.extra = write_evidence(node.extra, node.name, [entry], job.start)
+        node.extra = write_evidence(node.extra, node.name, [entry], now)
         self.slurm.requeue_and_hold(label)
 
 
@@ -438,3 +439,46 @@ def test_an_end_of_which_a_slurmctld_that_ends_knows_no_job_waits_for_a_while(
     Server(scene.slurm, scene.notes, LIMITS, scene.said.append).serve(scene.queue)
     assert scene.queue.read() == []
     assert scene.said[-1] == "job 4711: Slurm does not know it"
+
+
+def test_an_owners_own_hold_after_a_stop_that_no_hook_recorded_is_left_alone(scene: Scene) -> None:
+    label = scene.run()
+    scene.stop_by_node(label)
+    scene.slurm.end_epilog(label, "n1")
+    scene.slurm.end_hook(label)
+    scene.slurm.release(label)
+    scene.slurm.clock += 200
+    scene.slurm.schedule()
+    assert scene.slurm.peek(label).state == "RUNNING"
+    scene.slurm.requeue_and_hold(label)
+    scene.slurm.end_epilog(label, *scene.slurm.peek(label).nodes)
+    scene.slurm.end_hook(label)
+    take_up(scene.slurm, scene.notes, LIMITS, scene.said.append)
+    scene.serve()
+    assert scene.notes.read() == []
+
+
+def test_a_job_with_a_damaged_record_is_not_taken_up_again_and_again(scene: Scene) -> None:
+    label = scene.run()
+    scene.start(label)
+    scene.stop_by_node(label)
+    scene.slurm.end_epilog(label, "n1")
+    scene.slurm.end_hook(label)
+    job = scene.slurm.peek(label)
+    job.admin_comment = job.admin_comment.replace('"v":1', '"v":"x"')
+    for _ in range(2):
+        take_up(scene.slurm, scene.notes, LIMITS, scene.said.append)
+        scene.serve()
+    assert f"job {label}: its epilog_slurmctld was missed" not in scene.said
+
+
+def test_a_job_without_a_record_that_is_refused_is_not_handed_in_each_minute(scene: Scene) -> None:
+    label = scene.run()
+    scene.stop_by_node(label)
+    scene.slurm.end_epilog(label, "n1")
+    scene.slurm.end_hook(label)
+    scene.slurm.peek(label).requeue = False
+    for _ in range(3):
+        take_up(scene.slurm, scene.notes, LIMITS, scene.said.append)
+        scene.serve()
+    assert scene.said.count(f"job {label}: its epilog_slurmctld was missed") <= 1

@@ -2,17 +2,25 @@
 
 from __future__ import annotations
 
+import time
+from dataclasses import replace
+from pathlib import Path
+from unittest.mock import Mock
+
 import pytest
 
-from slurm_failover.controller.arrivals import Arrival, Kind
+from slurm_failover.controller import missed
+from slurm_failover.controller.arrivals import Arrival, Kind, Queue
 from slurm_failover.controller.missed import (
     SETTLED,
+    Missed,
     find_missed_arrival,
+    find_stop_without_record,
     find_unrecorded_stop,
     has_failed_before,
     overturn,
 )
-from slurm_failover.evidence import write_evidence
+from slurm_failover.evidence import read_evidence, write_evidence
 from slurm_failover.lifecycle import hold, is_outrun, note_restarts, reopen
 from slurm_failover.model import Evidence, JobCause, JobFacts, Limits, NodeFacts
 from slurm_failover.policy import Ending
@@ -161,3 +169,32 @@ def test_the_restart_after_a_lost_node_is_counted_before_slurm_does() -> None:
 def test_where_the_wish_stood_and_how_often_a_job_was_restarted_is_recorded() -> None:
     record = Record(by_option=True, restarts=3, attempt=FIRST)
     assert read_record(write_record("theirs", record)) == record
+
+
+def test_the_words_of_nodes_are_read_once_however_many_jobs_are_held(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    held = [
+        replace(job("PENDING", held=True, held_by_requeue=True), job_id=n, label=str(n))
+        for n in range(50)
+    ]
+    nodes = [word(f"n{n}", 1000.0, JobCause.HARDWARE) for n in range(10)]
+    read: list[str] = []
+
+    def count(node: str, extra: str) -> list[Evidence]:
+        read.append(node)
+        return read_evidence(node, extra)
+
+    monkeypatch.setattr(missed, "read_evidence", count)
+    slurm = Mock(nodes=lambda *_: nodes)
+    Missed(slurm, Queue(str(tmp_path)), Limits(), print).hand_in([(one, None) for one in held])
+    assert len(read) == len(nodes)
+
+
+def test_a_word_on_an_old_job_is_not_on_a_new_one_of_its_number() -> None:
+    now = time.time()
+    [old] = [word("n1", now - 90 * 86400, JobCause.HARDWARE, requeued=True)]
+    held = job("PENDING", held=True, held_by_requeue=True, restarts=1)
+    assert find_stop_without_record(held, [old], now) is None
+    fresh = word("n1", now - 60, JobCause.HARDWARE, requeued=True)
+    assert find_stop_without_record(held, [fresh], now) is not None
