@@ -50,7 +50,8 @@ class SourceNote:
     """What the last look at a source left: its time, what it could not see, and its memory.
 
     ``uptime`` is the same moment in seconds since boot, 0 where that is not known. Where a drain is
-    put off, ``told`` is when the first look told of what has come since this one; else it is 0.
+    put off, ``told`` is when the first look told of what has come since this one, and ``seen`` is
+    the memory of the latest one; else they are 0 and empty.
     """
 
     time: float = 0.0
@@ -58,6 +59,7 @@ class SourceNote:
     memory: str = ""
     uptime: float = 0.0
     told: float = 0.0
+    seen: str = ""
 
 
 @dataclass(frozen=True, slots=True)

@@ -64,11 +64,13 @@ def forget(slurm: Slurm, facts: NodeFacts, now: float) -> None:
 def _before(old: Ledger, ledger: Ledger, blame: Blame) -> Ledger:
     """The ledger as if what is new had not been judged: the next look judges it again. A state
     would be shown anyway while the node is in service, but neither a counter that grew nor a line
-    of the BMC's log: so the look at their source is forgotten, but for its time.
+    of the BMC's log: so the look at their source is forgotten, but for its time and
+    for what was known by then.
     """
     for source in {event.source for event in blame.fresh if event.sequence is None}:
         before, now = old.note(source), ledger.note(source)
-        note = replace(before, unseen=now.unseen, told=before.told or now.time)
+        told = before.told or now.time
+        note = replace(before, unseen=now.unseen, told=told, seen=now.memory)
         ledger = ledger.noted(source, note)
     fresh = [event.sequence for event in blame.fresh if event.sequence is not None]
     return replace(ledger, cursor=min([*(number - 1 for number in fresh), ledger.cursor]))

@@ -7,7 +7,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from slurm_failover.node.clock import set_by
-from slurm_failover.node.ledger import Ledger, SourceNote
+from slurm_failover.node.ledger import Ledger, SourceNote, read_events_kept
 from slurm_failover.node.readings import BMC, DRIVER, NVML, SYSFS
 
 if TYPE_CHECKING:
@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     from slurm_failover.settings.tables import SourceSettings
 
     Slots = Callable[[], tuple[GresSlot, ...] | None]
+    _Times = dict[tuple[str, str | None], float]
 
 GRES = "gres"
 """The name under which the ledger notes how many GPUs the node should have."""
@@ -55,8 +56,11 @@ def take(
             events = reading.judge(previous, rules, expected_gpus(ledger))
         memory = reading.remember(previous)
         if note.told:
-            lasting = reading.judge(memory, rules, expected_gpus(ledger))
-            events = _as_first_told(events, lasting, note.told)
+            by = (memory, _read_memory(note.seen))
+            now = [
+                one for known in by for one in reading.judge(known, rules, expected_gpus(ledger))
+            ]
+            events = _as_told(events, now, _last_told(ledger, reading.source), note.told)
         shown += events
         if bool(reading.unseen) != bool(note.unseen):
             hidden = f"can not see {reading.unseen}"
@@ -131,32 +135,52 @@ def read_devices(ledger: Ledger) -> tuple[Device, ...]:
         return ()
 
 
-def _as_first_told(events: Iterable[Event], lasting: Iterable[Event], told: float) -> list[Event]:
-    """The events of a look at a source for which a drain is put off, with those that it tells of
-    only once at the time at which it did: they have hit no job that has started since. ``lasting``
-    is what the look shows by its own memory, to which no count and no line is new.
+def _as_told(
+    events: Iterable[Event], now: Iterable[Event], last: _Times, first: float
+) -> list[Event]:
+    """The events of a look at a source for which a drain is put off, with those that it told of
+    before and only once at the time at which it did: they have hit no job that has started since.
+    ``now`` is what the look shows by its own memory, to which no count and no line is new, and by
+    that of the look before, to which only those are that have come since.
     """
-    last = {(event.rule, event.pci) for event in lasting}
-    return [
-        event if (event.rule, event.pci) in last else replace(event, time=told, last_time=told)
-        for event in events
-    ]
+    new = {(event.rule, event.pci) for event in now}
+
+    def at(event: Event) -> Event:
+        told = last.get((event.rule, event.pci), first)
+        return replace(event, time=told, last_time=told)
+
+    return [event if (event.rule, event.pci) in new else at(event) for event in events]
+
+
+def _last_told(ledger: Ledger, source: str) -> _Times:
+    """When a source last told of each event that the ledger keeps of it."""
+    kept = [event for event in read_events_kept(ledger) if event.source == source]
+    kept.sort(key=lambda event: event.last_time or 0.0)
+    return {(event.rule, event.pci): event.last_time or 0.0 for event in kept}
+
+
+def _read_memory(text: str) -> Memory | None:
+    """What a note remembers; a damaged memory is none."""
+    from slurm_failover.health.memory import Memory
+
+    try:
+        return Memory.from_json(text) if text else None
+    except (ValueError, TypeError, KeyError, AttributeError):
+        return None
 
 
 def _recall(note: SourceNote, reading: Reading) -> Memory | None:
     """The memory of the look before, in times of today's clock; a damaged one is none, and this is
     a first look.
     """
-    from slurm_failover.health.memory import Memory
-
     # After a reboot the two times since boot have nothing in common to tell a set clock by.
     is_rebooted = reading.uptime < note.uptime
     now = (reading.time, reading.uptime)
     by = 0.0 if is_rebooted else set_by((note.time, note.uptime), now)
+    memory = _read_memory(note.memory)
     try:
-        memory = Memory.from_json(note.memory) if note.memory else None
         return memory.shifted(by) if memory and by else memory
-    except (ValueError, TypeError, KeyError, AttributeError):
+    except (TypeError, AttributeError):
         return None
 
 

@@ -829,3 +829,58 @@ def test_what_is_damaged_in_the_ledger_costs_no_verdict(node: GpuNode, damage) -
     assert node.checks().check_health()
     assert "could not be remapped" in node.reason or "ECC" in node.reason
     assert not node.checks().check_health()
+
+
+@pytest.mark.parametrize("grows_again", ["the same counter", "another GPU's"])
+def test_a_counter_that_grows_under_a_job_is_the_jobs_also_where_another_growth_was_put_off(
+    node: GpuNode, monkeypatch: pytest.MonkeyPatch, grows_again: str
+) -> None:
+    assert not node.checks().check_health()
+    open_breaker(node)
+    first = "gpu1__ecc" if grows_again == "the same counter" else "gpu0__ecc"
+    node.gpus(**{first: 2})
+    assert not node.checks().check_health()
+
+    label = node.run_job()
+    job = node.slurm.peek(label)
+    job.start = int(time.time()) + 100
+    node.environment["SLURM_JOB_START_TIME"] = str(job.start)
+    assert not look_at(node, 200.0, monkeypatch)
+    node.gpus(gpu1__ecc=4)
+    assert not look_at(node, 300.0, monkeypatch)
+    node.slurm.update_node("n2", NodeChange(comment=""))
+    assert look_at(node, 400.0, monkeypatch)
+    assert node.is_drained
+    assert job.state != "RUNNING"
+
+
+def test_a_job_that_fails_of_a_counter_that_grew_under_it_is_told_of_while_a_drain_is_put_off(
+    node: GpuNode, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    assert not node.checks().check_health()
+    open_breaker(node)
+    node.gpus(gpu0__ecc=2)
+    assert not node.checks().check_health()
+    label = node.run_job()
+    job = node.slurm.peek(label)
+    job.start = int(time.time()) + 100
+    node.environment["SLURM_JOB_START_TIME"] = str(job.start)
+    node.gpus(gpu1__ecc=4)
+    assert not look_at(node, 200.0, monkeypatch)
+    now = time.time()
+    monkeypatch.setattr(time, "time", lambda: now + 250)
+    node.end_job(label)
+    assert [cause for cause, _ in node.evidence()] == [JobCause.HARDWARE]
+
+
+def test_a_state_that_observe_mode_saw_and_that_still_holds_is_acted_on_when_act_mode_begins(
+    node: GpuNode,
+) -> None:
+    node.settings = replace(node.settings, failover=replace(node.settings.failover, mode="observe"))
+    node.gpus(gpu1__remap_failed=1)
+    node.checks().check_health()
+    assert not node.is_drained
+    node.settings = replace(node.settings, failover=replace(node.settings.failover, mode="act"))
+    label = node.run_job()
+    node.checks().check_health()
+    assert (node.is_drained, node.slurm.peek(label).state) == (True, "PENDING")
