@@ -72,10 +72,12 @@ class Notes:
             return (
                 f"{state} is not there: on a controller `slurm-failover install --apply` makes it"
             )
-        owners = {os.stat(path).st_uid for path in (state, folder) if not files.is_missing(path)}  # noqa: PTH116
-        if len(owners) > 1:
-            mend = f"chown -hR --reference={state} {folder}"
-            return f"{folder} does not belong to the owner of {state}: `{mend}` as root mends that"
+        with contextlib.suppress(PermissionError, FileNotFoundError):
+            if os.stat(state).st_uid == os.geteuid() != os.stat(folder).st_uid:  # noqa: PTH116
+                mend = f"chown -hR --reference={state} {folder}"
+                return (
+                    f"{folder} does not belong to the owner of {state}: `{mend}` as root mends that"
+                )
         return (
             f"{folder} is for SlurmUser alone: run this as the owner of {state}, "
             "for example with `sudo -u slurm`"

@@ -9,8 +9,9 @@ from typing import Any
 from ClusterShell.NodeSet import NodeSet
 
 from slurm_failover.errors import RecordError
+from slurm_failover.evidence import SAME_ATTEMPT, read_evidence
 from slurm_failover.foresight import foresee
-from slurm_failover.lifecycle import names_in
+from slurm_failover.lifecycle import is_running, names_in
 from slurm_failover.model import JobFacts, Limits, NodeFacts
 from slurm_failover.optin import read_opt_in, read_refusal
 from slurm_failover.policy import retry_limit
@@ -158,7 +159,7 @@ def view_job(
         history=shown.history,
         latest=latest_attempt(job, shown, nodes),
         can_be_released=_waits_for_its_owner(job, shown)
-        and (state in HELD_STATES or (state in _NOT_HELD_BY_US and job.held_by_requeue)),
+        and (state in HELD_STATES or _is_held_by_another(job, state, shown, nodes)),
         not_before=job.eligible if _is_delayed(job, state) else 0.0,
         waiting="" if "_" in job.label else _cut(job.tasks),
     )
@@ -209,6 +210,21 @@ def _waits_for_its_owner(job: JobFacts, record: Record) -> bool:
     """An administrator's hold is no owner's to release."""
     ours = job.held and job.reason != "JobHeldAdmin" and record.step is Step.NONE
     return job.has("PENDING") and ours
+
+
+def _is_held_by_another(
+    job: JobFacts, state: State | None, record: Record, nodes: Sequence[NodeFacts]
+) -> bool:
+    """Whether a requeue holds a job that is none of our holds, nor is about to be one: a node that
+    stops a job says so before.
+    """
+    if state not in _NOT_HELD_BY_US or not job.held_by_requeue:
+        return False
+    ids, since = job.components or (job.job_id,), record.attempt.start - SAME_ATTEMPT
+    words = (entry for node in nodes for entry in read_evidence(node.name, node.extra))
+    return not is_running(record) or not any(
+        word.requeued and word.job_id in ids and word.start >= since for word in words
+    )
 
 
 def _is_delayed(job: JobFacts, state: State | None) -> bool:

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import os
+import shutil
 import subprocess
 import sys
+import tempfile
 import time
 from io import BytesIO, TextIOWrapper
 from pathlib import Path
@@ -187,3 +189,16 @@ def test_a_character_that_a_terminal_does_not_know_is_written_as_its_number(
     with written_out():
         sys.stdout.write("tr\u00e9\n")
     assert raw.getvalue() == b"tr\\xe9\n"
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="only root can become another user")
+def test_a_user_who_may_not_look_into_the_state_is_refused_in_words(tmp_path: Path) -> None:
+    state = Path(tempfile.mkdtemp(prefix="state"))  # only its owner may enter
+    (state / "controller").mkdir()
+    os.seteuid(65534)
+    try:
+        with pytest.raises(WrongUser, match="is for SlurmUser alone"):
+            Notes(str(state)).open()
+    finally:
+        os.seteuid(0)
+        shutil.rmtree(state)

@@ -6,6 +6,7 @@ import json
 import os
 import pwd
 import select
+import shutil
 import tempfile
 import threading
 import time
@@ -929,3 +930,17 @@ def test_a_folder_of_slurm_user_s_is_no_user_s(tmp_path: Path) -> None:
     assert found["slurmd's log"].level is Level.OK
     assert found["kernel log"].found.startswith(f"{tmp_path}/log can be changed by others")
     assert found["kernel log"].remedy == f"chown root {tmp_path}/log, or set [sources] kmsg"
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="only root can become another user")
+def test_a_user_who_may_not_look_into_the_state_folder_is_told_of_the_rest() -> None:
+    state = Path(tempfile.mkdtemp(prefix="state"))
+    (state / "controller").mkdir()
+    settings = Settings(state=StateSettings(directory=str(state)))
+    host = Host(settings, changed(SlurmUser="root(0)"), frozenset({Role.CONTROLLER}))
+    os.seteuid(65534)
+    try:
+        assert [f.level for f in hooks.check_state(host)] == [Level.OK]
+    finally:
+        os.seteuid(0)
+        shutil.rmtree(state)

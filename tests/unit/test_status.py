@@ -20,12 +20,12 @@ from fake_slurmctld import FakeSlurm
 from slurm_failover.breaker import FaultNote, write_notes
 from slurm_failover.cli import main
 from slurm_failover.commands import breaker, nodes, reconcile, status
-from slurm_failover.controller import decider, work
+from slurm_failover.controller import decider, endings, work
 from slurm_failover.controller.decider import Decider
 from slurm_failover.doctor.timer import LATE
 from slurm_failover.evidence import write_evidence
 from slurm_failover.model import Evidence, JobCause, JobFacts, Limits
-from slurm_failover.record import Record, State, Step, read_record, write_record
+from slurm_failover.record import Attempt, Record, State, Step, read_record, write_record
 from slurm_failover.slurm.client import NodeChange
 
 HARDWARE = JobCause.HARDWARE
@@ -745,3 +745,56 @@ def test_a_hold_of_ours_is_never_taken_for_slurms(terminal: Terminal) -> None:
     terminal.slurm.expedited.add(label)
     view = json.loads(terminal.type("status", "--json", label).output)[0]
     assert (view["state"], "exit code 3" in view["because"]) == ("internalerror", True)
+
+
+def test_a_component_that_completes_for_ever_keeps_no_failed_job_from_its_decision(
+    terminal: Terminal, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    ended = time.time() + 10
+    record = Record(max_retries=3, attempt=Attempt(1, "n1", 1000.0))
+    leader = JobFacts(
+        100,
+        "100",
+        states=frozenset({"FAILED"}),
+        comment="failover",
+        admin_comment=write_record("", record),
+        start=1000.0,
+        end=ended,
+        nodes="n1",
+        exit_code=1,
+        components=(100, 101),
+    )
+    led = replace(leader, job_id=101, states=frozenset({"FAILED", "COMPLETING"}), nodes="n2")
+    know(terminal, monkeypatch, leader, led)
+    held: list[str] = []
+    monkeypatch.setattr(terminal.slurm, "requeue_and_hold", held.append)
+    now = [ended]
+    clock = Mock(time=lambda: now[0], monotonic=lambda: now[0])
+
+    def pause(seconds: float) -> None:
+        now[0] += seconds
+
+    monkeypatch.setattr(decider, "time", clock)
+    monkeypatch.setattr(endings, "time", clock)
+    monkeypatch.setattr(Decider.run, "__defaults__", (pause,))
+    for _ in range(4):
+        terminal.type("reconcile")
+        now[0] += 60
+    assert held
+
+
+@pytest.mark.parametrize("recorded", [True, False])
+def test_a_job_that_its_node_has_just_stopped_is_not_its_owners_to_release(
+    terminal: Terminal, recorded: bool
+) -> None:
+    label = terminal.slurm.submit("failover")
+    terminal.slurm.schedule()
+    if recorded:
+        terminal.house.start_hook(label)
+    job = terminal.slurm.peek(label)
+    entry = Evidence("n1", job.job_id, job.start, HARDWARE, "Xid 79", job.start, requeued=True)
+    node = terminal.slurm.peek_node("n1")
+    node.extra = write_evidence(node.extra, "n1", [entry], job.start)
+    terminal.slurm.requeue_and_hold(label)
+    shown = terminal.type("status", label).output
+    assert "Start it again" not in shown
