@@ -7,6 +7,7 @@ from __future__ import annotations
 import os
 import subprocess
 import sys
+import time
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -121,8 +122,16 @@ class Host:
         hook.communicate(timeout=DEADLINE)
         return hook.returncode
 
-    def asleep(self) -> int:
-        """How many of our processes sleep so that nothing wakes them."""
+    def leaves_asleep(self, count: int) -> bool:
+        """Whether so many of our processes sleep so that nothing wakes them, as soon as what was
+        killed a moment ago does: it was waiting for an answer, and signals could still reach it.
+        """
+        end = time.monotonic() + DEADLINE
+        while self._asleep() != count and time.monotonic() < end:
+            time.sleep(0.05)
+        return self._asleep() == count
+
+    def _asleep(self) -> int:
         return sum(self._sleeps(path) for path in Path("/proc").glob("[0-9]*"))
 
     def _sleeps(self, process: Path) -> bool:
@@ -159,14 +168,14 @@ def test_a_hook_ends_without_a_verdict_and_slurm_waits_for_nothing_of_it(
     host: Host, name: str
 ) -> None:
     assert host.run(name) == 0
-    assert host.asleep() == 1
+    assert host.leaves_asleep(1)
     assert name in host.said()
 
 
 def test_health_checks_do_not_pile_up(host: Host) -> None:
     assert [host.run("healthcheck") for _ in range(3)] == [0, 0, 0]
     assert host.calls() == ["healthcheck"] * 3
-    assert host.asleep() == 1
+    assert host.leaves_asleep(1)
     assert (host.folder / "log").read_text().count("another health check is still at work") == 1
 
 
@@ -174,7 +183,7 @@ def test_looks_at_a_source_that_hangs_leave_one_process_behind(host: Host) -> No
     lock = str(host.folder / "lock")
     look = [*host.within, "cat", str(host.state / "counter")]
     assert [run_bounded(look, 1.0, lock=lock).timed_out for _ in range(3)] == [True] * 3
-    assert host.asleep() == 1
+    assert host.leaves_asleep(1)
     assert not run_bounded(["true"], 1.0, lock=str(host.folder / "another")).timed_out
     host.close()
     assert run_bounded(["echo", "there"], 10.0, lock=lock).output == "there\n"

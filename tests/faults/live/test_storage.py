@@ -267,7 +267,8 @@ def test_a_node_whose_disk_never_answers_lets_jobs_end_and_start_and_is_not_drai
     rig.jobs.append(again)
     rig.wait_shown(job, "Completed", BOTH_HOOKS)
     rig.cluster.wait(lambda: rig.has_begun(again), BOTH_HOOKS, "a start on that node")
-    assert asleep(rig, node) == ["epilog", "healthcheck", "prolog"]
+    hooks = ["epilog", "healthcheck", "prolog"]
+    rig.cluster.wait(lambda: asleep(rig, node) == hooks, 10, "each hook's one that sleeps")
     assert rig.drained() == []
     revive(rig.cluster, node)
     rig.break_gpu(node)
@@ -313,7 +314,7 @@ def test_a_source_that_never_answers_is_no_fault_and_leaves_one_process_behind(
     rig.cluster.wait(lambda: said in rig.said(node), 60, "a look that sees less")
     for _ in range(3):
         rig.look(node)
-    assert len(asleep(rig, node)) == 1
+    rig.cluster.wait(lambda: len(asleep(rig, node)) == 1, 10, "one process that sleeps")
     assert rig.said(node).count("can not see") == 1
     assert rig.drained() == []
     rig.end_broken(job)
