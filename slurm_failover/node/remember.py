@@ -56,10 +56,9 @@ def take(
             events = reading.judge(previous, rules, expected_gpus(ledger))
         memory = reading.remember(previous)
         if note.told:
-            by = (memory, _read_memory(note.seen))
-            now = [
-                one for known in by for one in reading.judge(known, rules, expected_gpus(ledger))
-            ]
+            known = (memory, _read_memory(note.seen))
+            counts = expected_gpus(ledger)
+            now = [event for one in known for event in reading.judge(one, rules, counts)]
             events = _as_told(events, now, _last_told(ledger, reading.source), note.told)
         shown += events
         if bool(reading.unseen) != bool(note.unseen):

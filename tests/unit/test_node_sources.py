@@ -9,6 +9,7 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
+from fake_state import FakeJob
 from nvml_stand_in import TWO_GPUS, stand_in_library  # noqa: F401 - a fixture
 from test_checks import LOST, Node
 
@@ -691,6 +692,15 @@ def test_a_drain_that_was_put_off_is_made_later_for_what_a_source_tells_once(
     assert not node.checks().check_health()
 
 
+def start_later(node: GpuNode) -> tuple[str, FakeJob]:
+    """A job that starts in a hundred seconds: after all that is known by now."""
+    label = node.run_job()
+    job = node.slurm.peek(label)
+    job.start = int(time.time()) + 100
+    node.environment["SLURM_JOB_START_TIME"] = str(job.start)
+    return label, job
+
+
 @pytest.mark.parametrize("what", ["a counter that grew", "a state that lasts"])
 def test_what_came_before_a_job_and_is_told_once_is_not_the_jobs_also_where_the_drain_was_put_off(
     node: GpuNode, monkeypatch: pytest.MonkeyPatch, what: str
@@ -704,10 +714,7 @@ def test_what_came_before_a_job_and_is_told_once_is_not_the_jobs_also_where_the_
         node.gpus(gpu1__remap_failed=1)
     assert not node.checks().check_health()
 
-    label = node.run_job()
-    job = node.slurm.peek(label)
-    job.start = int(time.time()) + 100
-    node.environment["SLURM_JOB_START_TIME"] = str(job.start)
+    _, job = start_later(node)
     assert not look_at(node, 200.0, monkeypatch)
     node.slurm.update_node("n2", NodeChange(comment=""))
     assert look_at(node, 300.0, monkeypatch)
@@ -841,10 +848,7 @@ def test_a_counter_that_grows_under_a_job_is_the_jobs_also_where_another_growth_
     node.gpus(**{first: 2})
     assert not node.checks().check_health()
 
-    label = node.run_job()
-    job = node.slurm.peek(label)
-    job.start = int(time.time()) + 100
-    node.environment["SLURM_JOB_START_TIME"] = str(job.start)
+    _, job = start_later(node)
     assert not look_at(node, 200.0, monkeypatch)
     node.gpus(gpu1__ecc=4)
     assert not look_at(node, 300.0, monkeypatch)
@@ -861,10 +865,7 @@ def test_a_job_that_fails_of_a_counter_that_grew_under_it_is_told_of_while_a_dra
     open_breaker(node)
     node.gpus(gpu0__ecc=2)
     assert not node.checks().check_health()
-    label = node.run_job()
-    job = node.slurm.peek(label)
-    job.start = int(time.time()) + 100
-    node.environment["SLURM_JOB_START_TIME"] = str(job.start)
+    label, _ = start_later(node)
     node.gpus(gpu1__ecc=4)
     assert not look_at(node, 200.0, monkeypatch)
     now = time.time()
