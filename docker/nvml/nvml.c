@@ -471,16 +471,20 @@ static int next_event(nvmlEventSet set, EventData *event)
     char key[32], buf[128];
     unsigned gpu;
 
-    snprintf(key, sizeof key, "event%u", given + 1);
-    if (!text(key, buf, sizeof buf))
-        return 0;
-    given++;
-    memset(event, 0, sizeof *event);
-    event->gpu_instance = event->compute_instance = 0xffffffff;
-    if (sscanf(buf, "%u %llu %llu %u", &gpu, &event->type, &event->data, &event->gpu_instance) < 3)
-        return 0;
-    event->device = (nvmlDevice)(size_t)(gpu + 1);
-    return gpu < MAX_GPUS && (set->wanted[gpu] & event->type);
+    for (;;) {
+        snprintf(key, sizeof key, "event%u", given + 1);
+        if (!text(key, buf, sizeof buf))
+            return 0;
+        given++;
+        memset(event, 0, sizeof *event);
+        event->gpu_instance = event->compute_instance = 0xffffffff;
+        if (sscanf(buf, "%u %llu %llu %u", &gpu, &event->type, &event->data,
+                   &event->gpu_instance) < 3)
+            continue;
+        event->device = (nvmlDevice)(size_t)(gpu + 1);
+        if (gpu < MAX_GPUS && (set->wanted[gpu] & event->type))
+            return 1;
+    }
 }
 
 /* Whether the answers were written since the last look: to read them costs a waiter what NVML does not. */
