@@ -27,7 +27,8 @@ STEPS = """set -e
 "$PYTHON" -m venv "$WORK/venv"
 pip() { "$WORK/venv/bin/python" -m pip --quiet --disable-pip-version-check "$@"; }
 pip install --no-index --find-links "$WORK/wheels" slurm-failover[test]
-exec "$WORK/venv/bin/python" -B -m pytest -q -n 2 tests/unit
+bindings=$(echo tests/programs/test_{node_sources,nvml,nvml_health,listener}.py)
+exec "$WORK/venv/bin/python" -B -m pytest -q -n 2 tests/unit $bindings
 """
 Run = Callable[[Path], tuple[int, str]]
 """Runs the steps with wheels that lie in a folder: their exit status, and what they said."""

@@ -11,11 +11,11 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
+from gpu_node import GpuNode
+from gpu_node import node as gpus  # noqa: F401 - a fixture
 from nvml_stand_in import stand_in_library  # noqa: F401 - a fixture
 from test_checks import LOST, MEMORY_FAULT, Node
 from test_checks import node as plain  # noqa: F401 - a fixture
-from test_node_sources import GpuNode
-from test_node_sources import node as gpus  # noqa: F401 - a fixture
 
 from slurm_failover.evidence import read_evidence
 from slurm_failover.model import JobCause

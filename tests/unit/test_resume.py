@@ -5,16 +5,16 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import replace
 
+import gpu_node
 import pytest
-import test_node_sources
 from click.testing import CliRunner, Result
+from gpu_node import GpuNode
 from nvml_stand_in import stand_in_library  # noqa: F401 - a fixture
 from test_checks import LOST
-from test_node_sources import GpuNode
 
 from slurm_failover.commands import resume
 
-node = test_node_sources.node
+node = gpu_node.node
 Resume = Callable[..., Result]
 
 
