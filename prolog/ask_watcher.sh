@@ -25,5 +25,5 @@ is_vouched_for() {
         ;;
     esac
     is_watched "$since" && [ "$said" = clean ] || return 1
-    [ "$since" = 0 ] || rm -f "/run/slurm-failover/$SLURM_JOB_ID"
+    [ "$since" = 0 ] || rm -f "/run/slurm-failover/$SLURM_JOB_ID" "/run/slurm-failover/$SLURM_JOB_ID.start"
 }

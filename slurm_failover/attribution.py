@@ -46,6 +46,11 @@ class JobGpus:
     indexes: frozenset[int] | None = None
     uuids: frozenset[str] = frozenset()
 
+    @property
+    def is_told(self) -> bool:
+        """Whether Slurm said what the job holds, be it nothing."""
+        return self.indexes is not None or bool(self.uuids)
+
 
 @dataclass(frozen=True, slots=True)
 class Attribution:
@@ -122,7 +127,11 @@ def merge_devices(now: Iterable[Device], before: Iterable[Device]) -> tuple[Devi
 
 
 def job_gpus(job: JobFacts, node: str) -> JobGpus:
-    """What Slurm's controller says of the GPUs that a job holds on ``node``."""
+    """What Slurm's controller says of the GPUs that a job holds on ``node``. Of one that completes
+    it has forgotten that: then none named is none held for a job that never asked for any.
+    """
+    if not job.gres_detail and job.wants_gpus:
+        return JobGpus(job.job_id)
     return JobGpus(job.job_id, indexes_on_node(job.gres_detail, job.allocated, node))
 
 
@@ -132,15 +141,19 @@ def from_hook_environment(environment: Mapping[str, str]) -> JobGpus:
     slurmd writes GRES indexes into ``SLURM_JOB_GPUS``, for a job that holds GPUs, shards or MPS and
     for no other; of GPUs whose file is no device it writes none (``join_words``). Into
     ``CUDA_VISIBLE_DEVICES`` it writes UUIDs for MIG instances, and from 25.11 on for whole GPUs
-    (gres_common_prep_set_env in gres_common.c). Neither comes from the user.
+    (gres_common_prep_set_env in gres_common.c). Neither comes from the user. An Epilog that has
+    neither says nothing: slurmctld, started anew, may end a job before it knows what that holds
+    (seen on 26.05.5). What slurmd told the job's Prolog has the first of the two in any case.
     Raises KeyError or ValueError where ``SLURM_JOB_ID`` is not a number.
     """
-    words = environment.get("SLURM_JOB_GPUS", "").split(",")
+    told = environment.get("SLURM_JOB_GPUS")
+    words = (told or "").split(",")
     numbers = [word.strip() for word in words if word.strip()]
     visible = environment.get("CUDA_VISIBLE_DEVICES", "").split(",")
+    is_told = told is not None and all(map(str.isdecimal, numbers))
     return JobGpus(
         job_id=int(environment["SLURM_JOB_ID"]),
-        indexes=frozenset(map(int, numbers)) if all(map(str.isdecimal, numbers)) else None,
+        indexes=frozenset(map(int, numbers)) if is_told else None,
         uuids=frozenset(word.strip() for word in visible if word.startswith(("GPU-", "MIG-"))),
     )
 

@@ -169,7 +169,9 @@ class JobFacts:
     prints them: ``1,4-6``.
     ``stdout`` is the path of the job's output, with what differs between nodes (``%N``) unresolved.
     ``gres_detail`` says of each node which GRES the job holds there; ``allocated`` are the names of
-    these nodes in the same order, which that of ``nodes`` need not be.
+    these nodes in the same order, which that of ``nodes`` need not be. A job that completes has no
+    such detail any more (seen on 24.11.5 and 26.05.5); ``wants_gpus`` still says that it asked for
+    GPUs or shares of them, or holds such.
     """
 
     job_id: int
@@ -201,6 +203,7 @@ class JobFacts:
     priority: int = 0
     gres_detail: tuple[str, ...] = ()
     allocated: tuple[str, ...] = ()
+    wants_gpus: bool = False
     node_count: int = 0
     components: tuple[int, ...] = ()
     federation: str = ""

@@ -268,24 +268,24 @@ class Attendant:
         """Act on a fault, and leave word on the job that ends. What was done, and whether something
         may not be done yet.
         """
-        from slurm_failover.attribution import job_gpus
+        from slurm_failover.node.attempts import as_started
         from slurm_failover.node.repair import repair_of
         from slurm_failover.node.respond import Responder, all_hit
         from slurm_failover.settings.limits import read_limits
 
-        asks = fault is not None or self._gres.asks_who_holds(self._facts.gpus)
+        ended = occasion.ended
+        is_silent = ended is not None and not ended.gpus.is_told
+        asks = fault is not None or is_silent or self._gres.asks_who_holds(self._facts.gpus)
         jobs = self._connect().jobs_on(self._node) if asks else []
-        jobs = [job for job in jobs if job.job_id != occasion.starting]
+        jobs = [as_started(job) for job in jobs if job.job_id != occasion.starting]
         counted = self._facts.gpus
         blame = replace(
             blame,
-            node=self._node,
             devices=read_devices(ledger),
             slots=self._gres.known(counted),
             gpus=counted,
-            jobs=tuple(job_gpus(job, self._node) for job in jobs),
+            jobs=tuple(self._gres.held(job, counted) for job in jobs),
         )
-        ended = occasion.ended
         if ended is not None:
             ended = replace(ended, gpus=self._gres.held_by(ended.gpus, jobs, counted))
         ending = self._read_ending(blame, ended)
@@ -328,11 +328,17 @@ class Attendant:
     def _share_out(
         self, blame: Blame, jobs: list[JobFacts], occasion: Occasion
     ) -> list[tuple[JobFacts, Share]]:
-        """Every job on the node with its share in what is new, the one that ends apart."""
+        """Every job on the node with its share in what is new, the one that ends apart. ``jobs``
+        are those of ``blame``, in its order.
+        """
+        from slurm_failover.model import Window
+
         ends = occasion.ended.gpus.job_id if occasion.ended else None
         grace = self._settings.failover.grace
         return [
-            (job, blame.of_running(job, self._now, grace)) for job in jobs if job.job_id != ends
+            (job, blame.of_running(held, Window(job.start, self._now, grace)))
+            for job, held in zip(jobs, blame.jobs, strict=True)
+            if job.job_id != ends
         ]
 
     def _read_ending(self, blame: Blame, ended: Ended | None) -> EndingJob | None:

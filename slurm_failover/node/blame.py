@@ -9,14 +9,13 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import dataclass, replace
 
-from slurm_failover.attribution import Device, JobGpus, job_gpus, jobs_hit
+from slurm_failover.attribution import Device, JobGpus, jobs_hit
 from slurm_failover.classify import is_inside, judge
 from slurm_failover.gres import GresSlot
 from slurm_failover.model import (
     Event,
     FaultClass,
     JobCause,
-    JobFacts,
     Judgement,
     NodeAction,
     Role,
@@ -39,13 +38,12 @@ class Share:
 class Blame:
     """Events that are new, and ``earlier`` ones that were judged before and explain the new.
 
-    ``node`` is the name of the node, ``devices`` are its GPUs, ``slots`` its GPU GRES and ``gpus``
-    their number as in ``attribution.jobs_hit``, and ``jobs`` what is known of the jobs on it.
+    ``devices`` are the node's GPUs, ``slots`` its GPU GRES and ``gpus`` their number as in
+    ``attribution.jobs_hit``, and ``jobs`` what is known of the jobs on it.
     """
 
     fresh: tuple[Event, ...]
     earlier: tuple[Event, ...] = ()
-    node: str = ""
     devices: tuple[Device, ...] = ()
     slots: tuple[GresSlot, ...] | None = None
     gpus: int | None = None
@@ -55,10 +53,9 @@ class Blame:
         """Whether the node needs anything for what is new."""
         return judge(self.fresh, earlier=self.earlier)
 
-    def of_running(self, job: JobFacts, now: float, grace: float) -> Share:
-        """A job's share in what is new; ``now`` and ``grace`` are in seconds."""
-        window = Window(job.start, now, grace)
-        return self._share(job_gpus(job, self.node), self._met_by(window), self.earlier, window)
+    def of_running(self, job: JobGpus, window: Window) -> Share:
+        """A running job's share in what is new."""
+        return self._share(job, self._met_by(window), self.earlier, window)
 
     def of_ending(self, job: JobGpus, window: Window) -> Share:
         """An ending job's share in all that is known, judged before or not."""

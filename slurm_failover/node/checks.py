@@ -60,7 +60,10 @@ class NodeChecks:
         log = look_at_log(self._settings.sources)
         readings = [*gpu_news(ledger), *self._sources.gpus(ledger)]
         cursor = ledger.cursor if ledger.boot == log.boot else -1
-        ended = self._read_ended() if log.records or ledger.events or readings else None
+        ended = None
+        if log.records or ledger.events or readings:
+            self._environment = self._recall_start()
+            ended = self._read_ended()
         told = ended is not None and ended.has_news(log, ledger)
         if log.after(cursor).is_clean and not readings and not told:
             return False
@@ -292,6 +295,15 @@ class NodeChecks:
         """A look at the kernel's log behind what was judged in this boot."""
         same_boot = ledger.boot == kmsg.boot_id(self._settings.sources.proc)
         return look_at_log(self._settings.sources, ledger.cursor if same_boot else -1)
+
+    def _recall_start(self) -> Mapping[str, str]:
+        """What Slurm tells of the job that ends, and has told its Prolog of its GPUs."""
+        from slurm_failover.node.attempts import told_at_start
+
+        noted = told_at_start(self._environment.get("SLURM_JOB_ID", ""))
+        start = "SLURM_JOB_START_TIME"
+        is_of_it = noted.get(start) == self._environment.get(start)
+        return {**noted, **self._environment} if is_of_it else self._environment
 
     def _read_ended(self) -> Ended | None:
         """The job that ends, if it is flagged."""

@@ -18,7 +18,7 @@ ENDED = "FAILOVER_JOB_ENDED"
 """The variable with the end of the job, in seconds since the epoch."""
 SETTLED = 60.0
 """Seconds after which the Epilog that left a file is gone: its deadline is shorter."""
-_TOLD = ("SLURM", "SPANK_FAILOVER", ENDED)
+_TOLD = ("SLURM", "SPANK_FAILOVER", "CUDA_VISIBLE_DEVICES", ENDED)
 
 
 def leave_end(folder: str, environment: Mapping[str, str]) -> str:

@@ -1,13 +1,14 @@
-"""The GPU GRES of a node, and which of them a job that ends holds, by slurmd and by slurmctld."""
+"""The GPU GRES of a node, and which of them a job holds, by slurmd and by slurmctld."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from functools import cached_property
 
-from slurm_failover.attribution import JobGpus, job_gpus, join_words
+from slurm_failover.attribution import JobGpus, from_hook_environment, job_gpus, join_words
 from slurm_failover.gres import UNKNOWN_SLOT, GresSlot, names_all
 from slurm_failover.model import JobFacts
+from slurm_failover.node.attempts import told_at_start
 from slurm_failover.sources import slurmd
 
 Slots = tuple[GresSlot, ...]
@@ -44,9 +45,16 @@ class NodeGres:
 
     def held_by(self, ending: JobGpus, jobs: Sequence[JobFacts], counted: int | None) -> JobGpus:
         """What a job that ends holds, with what slurmctld tells of it in ``jobs``, as far as that
-        was asked. It tells of none where it has requeued the job by now (seen on 24.11): that is no
-        word.
+        was asked.
         """
-        ours = [job for job in jobs if job.job_id == ending.job_id]
-        told = [job_gpus(job, self._node) for job in ours if job.gres_detail]
+        told = [job_gpus(job, self._node) for job in jobs if job.job_id == ending.job_id]
         return join_words(ending, told, self.known(counted))
+
+    def held(self, job: JobFacts, counted: int | None) -> JobGpus:
+        """What a job on this node holds by slurmctld or, where that does not tell, by what slurmd
+        told its Prolog.
+        """
+        told = job_gpus(job, self._node)
+        noted = {} if told.is_told else told_at_start(str(job.job_id))
+        at_start = from_hook_environment(noted) if "SLURM_JOB_ID" in noted else told
+        return join_words(at_start, [told], self.known(counted))

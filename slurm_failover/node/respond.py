@@ -138,7 +138,7 @@ class Responder:
         self, running: Sequence[tuple[JobFacts, Share]], ending: EndingJob | None
     ) -> None:
         for job, share in running:
-            if share.doubt:
+            if share.doubt and not job.has("COMPLETING"):
                 self._say(f"job {job.label} runs on: {share.doubt}")
         if ending is not None and ending.judgement.cause is JobCause.UNKNOWN:
             self._say(f"job {ending.job_id} failed: {ending.judgement.because}")

@@ -27,8 +27,8 @@ def tell_later(left: str, say: Say) -> None:
     calls it with its verdict still to give: a node that can start no process can ask no slurmctld.
     """
     try:
-        start_detached("tell_end", {ends.ENDED: ends.read_end(left)[ends.ENDED]})
-    except (OSError, ValueError, KeyError) as error:
+        start_detached("tell_end", ends.read_end(left))
+    except (OSError, ValueError) as error:
         say(f"{left}: a health check is to tell of this end: {error!r}")
 
 

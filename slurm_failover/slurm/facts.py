@@ -6,6 +6,7 @@ value, since releases differ in what they send; a job without an id is an error.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Collection, Iterable, Sequence
 from dataclasses import replace
 from typing import Any
@@ -19,6 +20,7 @@ from slurm_failover.model import JobFacts, NodeFacts
 _TOO_LARGE = 2**64
 """No number of Slurm's has more than 64 bits; NaN is not below it either."""
 
+_GPU_TRES = re.compile(r"\b(gpu|shard|mps)\b")
 
 REQUEUED_HELD = "job requeued in held state"
 """How Slurm describes a job after ``scontrol requeuehold``, and until its next hold or release."""
@@ -58,6 +60,7 @@ def read_job(raw: Any) -> JobFacts:
         held_by_requeue=read_text(raw, "state_description").replace("_", " ") == REQUEUED_HELD,
         priority=read_number(raw.get("priority")),
         gres_detail=_texts(raw.get("gres_detail")),
+        wants_gpus=_wants_gpus(raw),
         allocated=_allocated(raw),
         node_count=read_number(raw.get("node_count")),
         components=_components(raw),
@@ -132,6 +135,15 @@ def _allocated(raw: dict[str, Any]) -> tuple[str, ...]:
     nodes = _object(_object(raw, "job_resources"), "nodes").get("allocation")
     items = nodes if isinstance(nodes, list) else []
     return _texts([item.get("name") for item in items if isinstance(item, dict)])
+
+
+def _wants_gpus(raw: dict[str, Any]) -> bool:
+    """A job with whole nodes holds their GPUs too; a TRES that is not accounted for is not among
+    those allocated.
+    """
+    tres = [text for key, text in raw.items() if key.startswith("tres_") and isinstance(text, str)]
+    nodes = _object(_object(raw, "job_resources"), "nodes")
+    return nodes.get("whole") is True or any(map(_GPU_TRES.search, tres))
 
 
 def _object(raw: dict[str, Any], key: str) -> dict[str, Any]:

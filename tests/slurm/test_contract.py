@@ -216,7 +216,10 @@ def test_both_adapters_tell_the_same_of_all_jobs_and_nodes(bound: Cluster) -> No
 def picture(cluster: Cluster, client: str) -> Picture:
     """All that an adapter tells, save for the GPUs that jobs hold and nodes have."""
     slurm = Remote(cluster, client)
-    jobs = {job.job_id: replace(job, gres_detail=(), allocated=()) for job in slurm.jobs()}
+    jobs = {
+        job.job_id: replace(job, gres_detail=(), allocated=(), wants_gpus=False)
+        for job in slurm.jobs()
+    }
     return jobs, {node.name: replace(node, gpus=None) for node in slurm.nodes()}
 
 

@@ -12,6 +12,7 @@ from slurm_failover.attribution import (
     JobGpus,
     devices_of,
     from_hook_environment,
+    job_gpus,
     jobs_hit,
     join_words,
 )
@@ -27,7 +28,7 @@ from slurm_failover.gres import (
     slots_from_slurmd,
 )
 from slurm_failover.health.gpu_state import DriverDevice, Gpu, GpuState, MigInstance
-from slurm_failover.model import Event, FaultClass, Scope
+from slurm_failover.model import Event, FaultClass, JobFacts, Scope
 
 # PCI order, minor order, NVML order and GRES order all differ.
 DEVICES = (
@@ -170,7 +171,8 @@ def test_devices_join_what_nvml_and_the_driver_say() -> None:
     ("environment", "job"),
     [
         ({"SLURM_JOB_GPUS": "0,2"}, JobGpus(7, frozenset({0, 2}))),
-        ({}, JobGpus(7, frozenset())),
+        ({}, JobGpus(7, None)),
+        ({"SLURM_JOB_GPUS": ""}, JobGpus(7, frozenset())),
         ({"SLURM_JOB_GPUS": "0-1"}, JobGpus(7, None)),
         (
             {"SLURM_JOB_GPUS": "1", "CUDA_VISIBLE_DEVICES": "MIG-x"},
@@ -189,7 +191,25 @@ def test_devices_join_what_nvml_and_the_driver_say() -> None:
 def test_a_hook_s_environment_says_what_its_job_holds(
     environment: dict[str, str], job: JobGpus
 ) -> None:
-    assert from_hook_environment({"SLURM_JOB_ID": "7", **environment}) == job
+    told = from_hook_environment({"SLURM_JOB_ID": "7", **environment})
+    assert told == job
+    assert told.is_told is (job != JobGpus(7, None))
+
+
+@pytest.mark.parametrize(
+    ("detail", "wants_gpus", "held"),
+    [
+        (("gpu:1(IDX:1)",), True, frozenset({1})),
+        ((), False, frozenset()),
+        ((), True, None),
+    ],
+    ids=["told", "it never asked for any", "it has asked for some"],
+)
+def test_slurmctld_that_names_no_gpu_of_a_job_may_have_forgotten_it(
+    detail: tuple[str, ...], wants_gpus: bool, held: frozenset[int] | None
+) -> None:
+    job = JobFacts(7, "7", gres_detail=detail, allocated=("n1",), wants_gpus=wants_gpus)
+    assert job_gpus(job, "n1") == JobGpus(7, held)
 
 
 @pytest.mark.parametrize(

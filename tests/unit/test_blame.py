@@ -19,7 +19,6 @@ from slurm_failover.model import (
     Event,
     FaultClass,
     JobCause,
-    JobFacts,
     NodeAction,
     Role,
     Scope,
@@ -51,14 +50,12 @@ def event(
 
 
 def blame(*fresh: Event, earlier: tuple[Event, ...] = (), **more: object) -> Blame:
-    known = {"node": "n1", "devices": DEVICES, "slots": SLOTS}
+    known = {"devices": DEVICES, "slots": SLOTS}
     return Blame(fresh, earlier, **{**known, **more})
 
 
-def running(job_id: int, *indexes: int, start: float = 500.0) -> JobFacts:
-    spans = ",".join(map(str, indexes))
-    detail = (f"gpu:{len(indexes)}(IDX:{spans})",) if indexes else ()
-    return JobFacts(job_id, str(job_id), start=start, gres_detail=detail, allocated=("n1",))
+def running(job_id: int, *indexes: int) -> JobGpus:
+    return JobGpus(job_id, frozenset(indexes))
 
 
 def cause_of(share: Share) -> tuple[JobCause, bool]:
@@ -67,14 +64,14 @@ def cause_of(share: Share) -> tuple[JobCause, bool]:
 
 def test_a_gpus_fault_is_its_holders_and_no_other_jobs() -> None:
     found = blame(event())
-    assert cause_of(found.of_running(running(1, 1), NOW, 30)) == (JobCause.HARDWARE, False)
-    assert cause_of(found.of_running(running(2, 0), NOW, 30)) == (JobCause.UNKNOWN, False)
-    assert cause_of(found.of_running(running(3), NOW, 30)) == (JobCause.UNKNOWN, False)
+    assert cause_of(found.of_running(running(1, 1), WINDOW)) == (JobCause.HARDWARE, False)
+    assert cause_of(found.of_running(running(2, 0), WINDOW)) == (JobCause.UNKNOWN, False)
+    assert cause_of(found.of_running(running(3), WINDOW)) == (JobCause.UNKNOWN, False)
 
 
 def test_each_of_two_faults_finds_its_own_job() -> None:
     found = blame(event(), event("0000:86:00"))
-    shares = [found.of_running(running(n, n), NOW, 30).judgement for n in (0, 1)]
+    shares = [found.of_running(running(n, n), WINDOW).judgement for n in (0, 1)]
     assert [share.because for share in shares] == ["fault of 0000:86:00", "fault of 0000:3b:00"]
 
 
@@ -82,7 +79,7 @@ def test_each_of_two_faults_finds_its_own_job() -> None:
 def test_a_fault_of_node_or_fabric_is_every_jobs(scope: Scope) -> None:
     found = blame(event(None, scope=scope))
     for job in (running(1, 1), running(2)):
-        assert cause_of(found.of_running(job, NOW, 30)) == (JobCause.HARDWARE, False)
+        assert cause_of(found.of_running(job, WINDOW)) == (JobCause.HARDWARE, False)
 
 
 @pytest.mark.parametrize("missing", [{"devices": ()}, {"slots": None}])
@@ -121,14 +118,14 @@ def test_where_gpus_are_no_gres_only_a_lone_job_is_certain() -> None:
 
 
 def test_what_was_before_a_job_is_not_the_jobs() -> None:
-    share = blame(event(time=400.0)).of_running(running(1, 1), NOW, 30)
+    share = blame(event(time=400.0)).of_running(running(1, 1), WINDOW)
     assert cause_of(share) == (JobCause.UNKNOWN, False)
 
 
 def test_a_job_that_was_started_on_a_gpu_that_needs_a_reboot_has_met_its_fault() -> None:
     lost = event(time=400.0, node_action=NodeAction.REBOOT)
     assert cause_of(blame(lost).of_ending(JobGpus(1, (1,)), WINDOW))[0] is JobCause.HARDWARE
-    assert cause_of(blame(lost).of_running(running(1, 1), NOW, 30))[0] is JobCause.HARDWARE
+    assert cause_of(blame(lost).of_running(running(1, 1), WINDOW))[0] is JobCause.HARDWARE
     assert cause_of(blame(lost).of_ending(JobGpus(2, (0,)), WINDOW))[0] is JobCause.UNKNOWN
 
 
@@ -152,7 +149,7 @@ def test_what_needed_a_reboot_and_was_judged_before_may_be_mended() -> None:
 
 def test_what_was_judged_before_costs_a_running_job_nothing_and_explains_an_ending_one() -> None:
     found = blame(earlier=(event(),))
-    assert cause_of(found.of_running(running(1, 1), NOW, 30)) == (JobCause.UNKNOWN, False)
+    assert cause_of(found.of_running(running(1, 1), WINDOW)) == (JobCause.UNKNOWN, False)
     share = found.of_ending(JobGpus(1, frozenset({1})), WINDOW)
     assert cause_of(share) == (JobCause.HARDWARE, False)
 
@@ -164,7 +161,7 @@ def test_a_reset_after_a_fault_of_the_program_is_the_programs_whenever_it_is_see
     assert alone.of_node().cause is JobCause.HARDWARE
     told = blame(needs_reset, earlier=(bad_kernel,))
     assert (told.of_node().cause, told.of_node().node) == (JobCause.INTERNAL, NodeAction.DRAIN)
-    share = told.of_running(running(1, 1), NOW, 30)
+    share = told.of_running(running(1, 1), WINDOW)
     assert share.judgement.cause is JobCause.INTERNAL
 
 

@@ -17,7 +17,7 @@ from slurm_failover.breaker.word import OPEN
 from slurm_failover.errors import SlurmUnavailable, SourceUnreadable
 from slurm_failover.evidence import read_evidence
 from slurm_failover.model import JobCause, JobFacts
-from slurm_failover.node import memory
+from slurm_failover.node import attempts, memory
 from slurm_failover.node.checks import NodeChecks
 from slurm_failover.settings.protection import MetricsSettings
 from slurm_failover.settings.tables import Settings, SlurmSettings, SourceSettings, StateSettings
@@ -66,6 +66,7 @@ class Node:
             state=StateSettings(directory=str(folder / "state")),
         )
         self.environment: dict[str, str] = {"SLURMD_NODENAME": "n1"}
+        monkeypatch.setattr(attempts, "FOLDER", str(folder / "run"))
         monkeypatch.setattr(connect, "connect", lambda settings, say: self.client(say))
 
     def client(self, say: Callable[[str], None]) -> object:
@@ -92,12 +93,15 @@ class Node:
         return label
 
     def tell_held(self, indexes: str, monkeypatch: pytest.MonkeyPatch) -> None:
-        """Let slurmctld say which GPUs the jobs on this node hold: "0,1", or "" for none."""
+        """Let slurmctld say which GPUs the jobs on this node hold: "0,1", or "" where it has
+        forgotten that.
+        """
         ask = self.slurm.jobs_on
         count = len(indexes.split(",")) if indexes else 0
         held = {
             "gres_detail": (f"gpu:{count}(IDX:{indexes})",) if indexes else (),
             "allocated": ("n1",),
+            "wants_gpus": True,
         }
         monkeypatch.setattr(
             self.slurm, "jobs_on", lambda name: [replace(job, **held) for job in ask(name)]

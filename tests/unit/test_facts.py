@@ -60,6 +60,25 @@ def test_a_job_is_read_with_all_that_a_decision_needs() -> None:
     assert job.allocated == ("n2", "n1")
 
 
+@pytest.mark.parametrize(
+    ("told", "wants"),
+    [
+        ({}, False),
+        ({"tres_per_node": "gres/gpu:2"}, True),
+        ({"tres_per_job": "gres:gpu:a100:2"}, True),
+        ({"tres_per_task": "cpu:1,gres/shard:2"}, True),
+        ({"tres_alloc_str": "cpu=1,mem=2000M,node=1,billing=1,gres/gpu=2"}, True),
+        ({"tres_req_str": "cpu=1,mem=2000M,node=1,billing=1"}, False),
+        ({"tres_alloc_str": "cpu=1,gres/gpuish=2", "tres_per_node": None}, False),
+        ({"job_resources": {"nodes": {"whole": True}}}, True),
+    ],
+)
+def test_a_job_wants_gpus_if_any_of_its_tres_are_such_or_it_has_whole_nodes(
+    told: dict[str, object], wants: bool
+) -> None:
+    assert read_job(JOB | told).wants_gpus is wants
+
+
 def test_an_array_task_is_named_by_its_array() -> None:
     assert read_job(JOB | {"array_job_id": number(12), "array_task_id": number(0)}).label == "12_0"
 

@@ -103,7 +103,7 @@ def test_no_line_is_added_to_a_jobs_log_and_nothing_to_its_environment(
     told = node.environment | {"SLURM_JOB_NODELIST": "n1", "SLURM_JOB_RESTART_COUNT": "1"}
     attempts.open_attempt(told, node.settings, node.said.append)
     attempts.close_attempt(told, node.settings, node.said.append)
-    assert not (tmp_path / "run").exists()
+    assert list((tmp_path / "run").iterdir()) == []
     assert (started, node.said) == ([], [])
 
 
