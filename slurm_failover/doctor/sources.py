@@ -9,19 +9,14 @@ import socket
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 
-from slurm_failover.attribution import (
-    Device,
-    JobGpus,
-    devices_of,
-    finds_holder_of_all,
-    held_gpus,
-)
+from slurm_failover.attribution import Device, devices_of, finds_holder_of_all, held_gpus
 from slurm_failover.catalogue import load_rules
 from slurm_failover.doctor.config import value
 from slurm_failover.doctor.finding import Finding, error, ok, warning
 from slurm_failover.doctor.host import Host, owners
 from slurm_failover.errors import RuleError, SourceUnreadable
 from slurm_failover.gres import GresSlot
+from slurm_failover.holding import JobGpus
 from slurm_failover.settings.tables import DEFAULT_PATH, SourceSettings
 from slurm_failover.sources.journal import read_journal
 from slurm_failover.sources.nvml import read_state

@@ -9,9 +9,10 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import dataclass, replace
 
-from slurm_failover.attribution import Device, JobGpus, jobs_hit
+from slurm_failover.attribution import Device, jobs_hit
 from slurm_failover.classify import is_inside, judge
 from slurm_failover.gres import GresSlot
+from slurm_failover.holding import JobGpus
 from slurm_failover.model import (
     Event,
     FaultClass,

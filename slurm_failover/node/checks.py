@@ -22,7 +22,7 @@ from slurm_failover.sources.presence import nvml_may_answer
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from slurm_failover.model import NodeFacts
-    from slurm_failover.node.attend import Ended, Outcome
+    from slurm_failover.node.occasion import Ended, Outcome
     from slurm_failover.node.readings import Reading
     from slurm_failover.settings.tables import Settings
     from slurm_failover.slurm.client import Slurm
@@ -278,7 +278,8 @@ class NodeChecks:
         ended: Ended | None = None,
         counts: bool = False,
     ) -> Outcome:
-        from slurm_failover.node.attend import Attendant, Occasion, Outcome
+        from slurm_failover.node.attend import Attendant
+        from slurm_failover.node.occasion import Occasion, Outcome
 
         with self._memory.held(at_end=ended is not None) as held:
             if not held:
@@ -307,9 +308,9 @@ class NodeChecks:
 
     def _read_ended(self) -> Ended | None:
         """The job that ends, if it is flagged."""
-        from slurm_failover.attribution import from_hook_environment
-        from slurm_failover.node.attend import Ended
+        from slurm_failover.holding import from_hook_environment
         from slurm_failover.node.ends import ENDED
+        from slurm_failover.node.occasion import Ended
         from slurm_failover.optin import read_opt_in
 
         told = self._environment

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from functools import cached_property
 
-from slurm_failover.attribution import JobGpus, from_hook_environment, job_gpus, join_words
 from slurm_failover.gres import UNKNOWN_SLOT, GresSlot, names_all
+from slurm_failover.holding import JobGpus, from_hook_environment, job_gpus, join_words
 from slurm_failover.model import JobFacts
 from slurm_failover.node.attempts import told_at_start
 from slurm_failover.sources import slurmd

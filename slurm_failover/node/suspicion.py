@@ -15,10 +15,11 @@ from functools import cached_property, partial
 from typing import TYPE_CHECKING, Any
 
 from slurm_failover import files, joblog
-from slurm_failover.attribution import held_gpus, job_gpus
+from slurm_failover.attribution import held_gpus
 from slurm_failover.errors import SlurmError
 from slurm_failover.evidence import write_evidence
 from slurm_failover.happening import Happening, Kind
+from slurm_failover.holding import job_gpus
 from slurm_failover.metrics import Metrics
 from slurm_failover.model import Evidence, JobCause
 from slurm_failover.node.clock import clock_was_set

@@ -7,8 +7,9 @@ from dataclasses import replace
 from hypothesis import given
 from hypothesis import strategies as st
 
-from slurm_failover.attribution import Device, JobGpus, jobs_hit
+from slurm_failover.attribution import Device, jobs_hit
 from slurm_failover.gres import GresSlot, held_indexes
+from slurm_failover.holding import JobGpus
 from slurm_failover.model import Event, FaultClass, Scope
 
 FAULT = Event("gpu", FaultClass.HARDWARE, Scope.GPU, "gpu-lost", "because")

@@ -6,16 +6,7 @@ from dataclasses import replace
 
 import pytest
 
-from slurm_failover.attribution import (
-    Attribution,
-    Device,
-    JobGpus,
-    devices_of,
-    from_hook_environment,
-    job_gpus,
-    jobs_hit,
-    join_words,
-)
+from slurm_failover.attribution import Attribution, Device, devices_of, jobs_hit
 from slurm_failover.gres import (
     UNKNOWN_SLOT,
     GresSlot,
@@ -28,7 +19,8 @@ from slurm_failover.gres import (
     slots_from_slurmd,
 )
 from slurm_failover.health.gpu_state import DriverDevice, Gpu, GpuState, MigInstance
-from slurm_failover.model import Event, FaultClass, JobFacts, Scope
+from slurm_failover.holding import JobGpus
+from slurm_failover.model import Event, FaultClass, Scope
 
 # PCI order, minor order, NVML order and GRES order all differ.
 DEVICES = (
@@ -165,51 +157,6 @@ def test_devices_join_what_nvml_and_the_driver_say() -> None:
         Device("0000:5e:00", "GPU-c", 0),
         Device("0000:9b:00", "GPU-a", 1),
     )
-
-
-@pytest.mark.parametrize(
-    ("environment", "job"),
-    [
-        ({"SLURM_JOB_GPUS": "0,2"}, JobGpus(7, frozenset({0, 2}))),
-        ({}, JobGpus(7, None)),
-        ({"SLURM_JOB_GPUS": ""}, JobGpus(7, frozenset())),
-        ({"SLURM_JOB_GPUS": "0-1"}, JobGpus(7, None)),
-        (
-            {"SLURM_JOB_GPUS": "1", "CUDA_VISIBLE_DEVICES": "MIG-x"},
-            JobGpus(7, frozenset({1}), frozenset({"MIG-x"})),
-        ),
-        (
-            {"SLURM_JOB_GPUS": "0,1", "CUDA_VISIBLE_DEVICES": "GPU-a,GPU-b"},
-            JobGpus(7, frozenset({0, 1}), frozenset({"GPU-a", "GPU-b"})),
-        ),
-        (
-            {"SLURM_JOB_GPUS": "0,1", "CUDA_VISIBLE_DEVICES": "0,1"},
-            JobGpus(7, frozenset({0, 1})),
-        ),
-    ],
-)
-def test_a_hook_s_environment_says_what_its_job_holds(
-    environment: dict[str, str], job: JobGpus
-) -> None:
-    told = from_hook_environment({"SLURM_JOB_ID": "7", **environment})
-    assert told == job
-    assert told.is_told is (job != JobGpus(7, None))
-
-
-@pytest.mark.parametrize(
-    ("detail", "wants_gpus", "held"),
-    [
-        (("gpu:1(IDX:1)",), True, frozenset({1})),
-        ((), False, frozenset()),
-        ((), True, None),
-    ],
-    ids=["told", "it never asked for any", "it has asked for some"],
-)
-def test_slurmctld_that_names_no_gpu_of_a_job_may_have_forgotten_it(
-    detail: tuple[str, ...], wants_gpus: bool, held: frozenset[int] | None
-) -> None:
-    job = JobFacts(7, "7", gres_detail=detail, allocated=("n1",), wants_gpus=wants_gpus)
-    assert job_gpus(job, "n1") == JobGpus(7, held)
 
 
 @pytest.mark.parametrize(
@@ -357,39 +304,6 @@ def test_mig_instances_that_a_job_holds_are_not_taken_for_as_many_gpus() -> None
     job = JobGpus(1, frozenset({0, 1}), frozenset({"MIG-1", "MIG-2"}))
     answer = jobs_hit(fault("0000:3b:00"), [job], DEVICES[:2], (GresSlot(),) * 2, gpus=2)
     assert hit(answer) == ([], [1])
-
-
-@pytest.mark.parametrize(
-    ("by_slurmd", "by_slurmctld", "named", "held"),
-    [
-        (frozenset({0}), None, False, {0}),
-        (frozenset(), None, True, set()),
-        (frozenset(), None, False, None),
-        (frozenset(), frozenset({0, 1}), False, {0, 1}),
-        (frozenset(), frozenset(), False, set()),
-        (frozenset({0}), frozenset({0, 1}), False, {0, 1}),
-        (None, frozenset({1}), True, {1}),
-        (None, None, True, None),
-    ],
-)
-def test_what_slurmd_does_not_name_to_its_hooks_slurmctld_tells_or_nobody(
-    by_slurmd: frozenset[int] | None,
-    by_slurmctld: frozenset[int] | None,
-    named: bool,
-    held: set[int] | None,
-) -> None:
-    slots = (GresSlot(0), GresSlot(1, named=named))
-    told = [] if by_slurmctld is None else [JobGpus(1, by_slurmctld)]
-    assert join_words(JobGpus(1, by_slurmd), told, slots) == JobGpus(
-        1, None if held is None else frozenset(held)
-    )
-
-
-def test_uuids_that_are_fewer_than_the_gpus_that_slurmctld_tells_of_are_not_all() -> None:
-    by_slurmd = JobGpus(1, frozenset({0}), frozenset({"GPU-a"}))
-    assert join_words(by_slurmd, [JobGpus(1, frozenset({0}))], SLOTS) == by_slurmd
-    both = frozenset({0, 1})
-    assert join_words(by_slurmd, [JobGpus(1, both)], SLOTS) == JobGpus(1, both)
 
 
 def test_where_nothing_is_known_of_gres_a_job_without_indexes_may_hold_any_gpu() -> None:

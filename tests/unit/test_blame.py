@@ -4,17 +4,12 @@ from __future__ import annotations
 
 import pytest
 
-from slurm_failover.attribution import (
-    Device,
-    JobGpus,
-    devices_from_json,
-    devices_to_json,
-    merge_devices,
-)
+from slurm_failover.attribution import Device, devices_from_json, devices_to_json, merge_devices
 from slurm_failover.catalogue import load_rules
 from slurm_failover.classify import read_events
 from slurm_failover.gres import GresSlot
 from slurm_failover.health.gpu_state import MigInstance
+from slurm_failover.holding import JobGpus
 from slurm_failover.model import (
     Event,
     FaultClass,
