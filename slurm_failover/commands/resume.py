@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Callable
 
 import click
 
@@ -11,6 +12,7 @@ from slurm_failover.commands.complete import complete_nodes
 from slurm_failover.controller.returns import readmit_nodes
 from slurm_failover.deed import in_mode
 from slurm_failover.evidence import is_drained_by_us
+from slurm_failover.log import Log
 from slurm_failover.model import NodeFacts
 from slurm_failover.node.checks import NodeChecks
 from slurm_failover.node.respond import is_in_service
@@ -40,7 +42,8 @@ def command(context: click.Context, nodelist: str, force: bool) -> None:
                 f"Slurm knows no node {nodelist or checks.node}; run this on a node"
             )
         observes = settings.failover.mode == "observe"
-        refusals = [_resume(checks, node, force, observes) for node in nodes]
+        log = Log("resume", settings.state.log)
+        refusals = [_resume(checks, node, force, observes, log.say) for node in nodes]
     except PermissionError as error:
         raise click.ClickException(f"{error}; run this as root") from error
     readmit_nodes(slurm, say)
@@ -48,8 +51,12 @@ def command(context: click.Context, nodelist: str, force: bool) -> None:
         context.exit(1)
 
 
-def _resume(checks: NodeChecks, node: NodeFacts, force: bool, observes: bool) -> bool:
-    """Return one node to service, or say why it stays as it is. True if it stays out of service."""
+def _resume(
+    checks: NodeChecks, node: NodeFacts, force: bool, observes: bool, note: Callable[[str], None]
+) -> bool:
+    """Return one node to service and note that, or say why it stays as it is. True if it stays out
+    of service.
+    """
     if is_in_service(node):
         click.echo(f"{node.name}: is in service")
         return False
@@ -62,6 +69,7 @@ def _resume(checks: NodeChecks, node: NodeFacts, force: bool, observes: bool) ->
     if refusal:
         click.echo(f"{node.name}: stays out of service: {refusal}")
         return True
+    note(f"resumed by hand{' with --force' * force}, checks clean; it was out for: {node.reason}")
     click.echo(f"{node.name}: resumed")
     return False
 

@@ -256,7 +256,7 @@ class StateSettings:
     )
     log: str = setting(
         "",
-        "File that hooks and reconcile append their log to. On controllers they run as SlurmUser, "
+        "File that hooks, reconcile and resume append to. On controllers they run as SlurmUser, "
         "who must be able to write it. Empty: syslog, facility daemon.",
     )
 

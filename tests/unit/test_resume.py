@@ -22,15 +22,24 @@ Resume = Callable[..., Result]
 def run(node: GpuNode, monkeypatch: pytest.MonkeyPatch) -> Resume:
     monkeypatch.setattr(resume, "connect", lambda *_: node.slurm)
     monkeypatch.setenv("SLURMD_NODENAME", "n1")
+    state = replace(node.settings.state, log=str(node.folder / "our.log"))
+    node.settings = replace(node.settings, state=state)
     return lambda *words: CliRunner().invoke(resume.command, words, obj=node.settings)
+
+
+def logged(node: GpuNode) -> list[str]:
+    return (node.folder / "our.log").read_text().splitlines()
 
 
 def test_a_clean_node_is_resumed_and_then_is_in_service(node: GpuNode, run: Resume) -> None:
     node.gpus(gpu1__remap_failed=1)
     node.checks().check_health()
     node.gpus(gpu1__remap_failed=0)
+    reason = node.reason
     assert (run().output, node.is_drained) == ("n1: resumed\n", False)
     assert run().output == "n1: is in service\n"
+    [line] = logged(node)
+    assert line.endswith(f" resume: resumed by hand, checks clean; it was out for: {reason}")
 
 
 def test_a_fault_that_holds_keeps_the_node_out_and_is_named(node: GpuNode, run: Resume) -> None:
@@ -53,6 +62,7 @@ def test_a_reboot_that_was_not_made_is_asked_for_and_can_be_waived(
     assert (done.exit_code, node.is_drained) == (1, True)
     assert done.output.endswith("there was none since; reboot it, or use --force\n")
     assert (run("--force").exit_code, node.is_drained) == (0, False)
+    assert " resume: resumed by hand with --force, " in logged(node)[-1]
 
 
 @pytest.mark.parametrize("words", [(), ("--force",)])
