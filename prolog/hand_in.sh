@@ -7,7 +7,8 @@ export PATH=/usr/sbin:/usr/bin:/sbin:/bin LC_ALL=C
 umask 077
 serve=${0%/hand_in.sh}/serve.sh
 set_to='s/^[[:space:]]*directory[[:space:]]*=[[:space:]]*["'\'']\([^"'\'']*\).*/\1/p'
-state=$(sed -n "/^\[state\]/,/^\[/$set_to" /etc/slurm-failover/settings.toml 2>/dev/null)
+table='^[[:space:]]*\[[[:space:]]*' # TOML lets a table's header stand indented, and its name apart
+state=$(sed -n "/${table}state[[:space:]]*\]/,/$table/$set_to" /etc/slurm-failover/settings.toml 2>/dev/null)
 queue=${state:-/var/lib/slurm-failover}/controller/queue
 entry=$queue/$1.$SLURM_JOB_ID.${SLURM_JOB_START_TIME:-0}
 nodes=${SLURM_HET_JOB_NODELIST:-$SLURM_JOB_NODELIST}

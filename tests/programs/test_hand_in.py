@@ -8,6 +8,7 @@ import os
 import shutil
 import subprocess
 import time
+import tomllib
 from pathlib import Path
 
 import pytest
@@ -89,6 +90,18 @@ def test_a_flagged_job_starts_its_interpreter_once(
 ) -> None:
     assert installed.run(hook, **told) == 0
     assert installed.calls() == [hook]
+
+
+@pytest.mark.parametrize("header", ["[state]", "  [state]", "\t[ state ] # ours"])
+def test_the_shell_reads_the_table_of_the_state_folder_as_toml_lets_it_be_written(
+    installed: Installed, header: str
+) -> None:
+    settings = installed.home / "settings.toml"
+    text = settings.read_text().replace("[other]", " [other]").replace("[last]", "  [last]")
+    settings.write_text(text.replace("[state]", header))
+    assert tomllib.loads(settings.read_text())["state"]["directory"] == f"{installed.home}/state"
+    assert installed.run("epilog_slurmctld", SPANK_FAILOVER="2", SLURM_JOB_NODELIST="n1") == 0
+    assert len(installed.queue.read()) == 1
 
 
 @pytest.mark.parametrize("hook", HOOKS)
