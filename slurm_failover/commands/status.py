@@ -67,6 +67,7 @@ def _show(settings: Settings, jobs: tuple[str, ...], as_json: bool) -> None:
             job,
             limits,
             nodes,
+            now=time.time(),
             expedited=_is_held_by_slurm(slurm, job),
             asked_too_late=asks_too_late(job, known),
         )

@@ -7,19 +7,19 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Collection, Iterable, Sequence
-from itertools import pairwise
 
 from slurm_failover import embed, lifecycle
 from slurm_failover.controller.arrivals import Arrival, Kind, Queue
 from slurm_failover.controller.endings import write_both
 from slurm_failover.deed import Deed
-from slurm_failover.evidence import KEEP_FOR, SAME_ATTEMPT, read_evidence
+from slurm_failover.evidence import SAME_ATTEMPT, read_evidence
 from slurm_failover.model import Evidence, JobFacts, Limits, NodeFacts
 from slurm_failover.optin import has_wish, read_refusal
 from slurm_failover.policy import Action, decide
 from slurm_failover.record import Record, State, Step
 from slurm_failover.refusal import refuse_job
 from slurm_failover.slurm.client import Slurm
+from slurm_failover.stopped import read_stops, read_stops_without_record
 
 Say = Callable[[str], None]
 Recorded = tuple[JobFacts, Record]
@@ -116,18 +116,14 @@ def find_unrecorded_stop(
     its end was recorded.
     """
     later = record.attempt.start + SAME_ATTEMPT
-    return _end_of(job, record, [word for word in _stops(job, nodes) if word.start > later])
+    return _end_of(job, record, [word for word in read_stops(job, nodes) if word.start > later])
 
 
 def find_stop_without_record(
     job: JobFacts, nodes: Iterable[NodeFacts], now: float
 ) -> Arrival | None:
-    """The end of an attempt that a node stopped of a job of which nothing is recorded. One that was
-    restarted more often than nodes have stopped it may be held by another, and is left alone; a
-    word of more than a day ago may be on an earlier job of this number.
-    """
-    found = [word for word in _stops(job, nodes) if now - word.time < KEEP_FOR]
-    return _end_of(job, None, found) if _count_attempts(found) >= job.restarts else None
+    """The end of an attempt that a node stopped of a job of which nothing is recorded."""
+    return _end_of(job, None, read_stops_without_record(job, nodes, now))
 
 
 def _end_of(job: JobFacts, record: Record | None, words: Collection[Evidence]) -> Arrival | None:
@@ -189,16 +185,3 @@ def _may_be_stopped(job: JobFacts, limits: Limits) -> bool:
 
 def _has_stopped(node: NodeFacts) -> bool:
     return any(entry.requeued for entry in read_evidence(node.name, node.extra))
-
-
-def _count_attempts(words: Iterable[Evidence]) -> int:
-    """Of how many attempts the words of nodes tell."""
-    starts = sorted(word.start for word in words)
-    return len(starts[:1]) + sum(later - one > SAME_ATTEMPT for one, later in pairwise(starts))
-
-
-def _stops(job: JobFacts, nodes: Iterable[NodeFacts]) -> list[Evidence]:
-    """The words of nodes that they stopped an attempt of the job."""
-    ids = job.components or (job.job_id,)
-    words = (word for node in nodes for word in read_evidence(node.name, node.extra))
-    return [word for word in words if word.requeued and word.job_id in ids]

@@ -9,7 +9,7 @@ from typing import Any
 from ClusterShell.NodeSet import NodeSet
 
 from slurm_failover.errors import RecordError
-from slurm_failover.evidence import SAME_ATTEMPT, read_evidence
+from slurm_failover.evidence import SAME_ATTEMPT
 from slurm_failover.foresight import foresee
 from slurm_failover.lifecycle import is_running, names_in
 from slurm_failover.model import JobFacts, Limits, NodeFacts
@@ -17,6 +17,7 @@ from slurm_failover.optin import read_opt_in, read_refusal
 from slurm_failover.policy import retry_limit
 from slurm_failover.record import Attempt, Record, State, Step, read_record, tidy
 from slurm_failover.refusal import refuse_wish
+from slurm_failover.stopped import read_stops, read_stops_without_record
 from slurm_failover.view.attempts import latest_attempt
 from slurm_failover.view.states import HELD_STATES, display, slurm_state_of, state_of
 from slurm_failover.view.why import explain, is_looking_for_nodes
@@ -126,11 +127,13 @@ def view_job(
     limits: Limits,
     nodes: Sequence[NodeFacts] = (),
     *,
+    now: float = 0.0,
     expedited: bool = False,
     asked_too_late: bool = False,
 ) -> JobView:
-    """What to show of a job. ``nodes`` are those of the cluster, for a job that waits for some;
-    ``expedited`` says that Slurm itself requeued and held it.
+    """What to show of a job. ``nodes`` are those of the cluster, for a job that waits for some, and
+    ``now`` is in seconds since the epoch; ``expedited`` says that Slurm itself requeued and held
+    it.
     """
     record, problem = _read(job)
     problem = explain_expedited(job) if expedited else problem
@@ -138,7 +141,7 @@ def view_job(
         record, problem = _before_first_run(job, limits)
     if record is None and asked_too_late:
         problem = problem or "ask in the first component of a heterogeneous job"
-    problem = problem or explain(job, record, nodes)
+    problem = problem or explain(job, record, nodes, now)
     shown = record or Record()
     state = state_of(job, record)
     slurm_state = slurm_state_of(job)
@@ -159,7 +162,7 @@ def view_job(
         history=shown.history,
         latest=latest_attempt(job, shown, nodes),
         can_be_released=_waits_for_its_owner(job, shown)
-        and (state in HELD_STATES or _is_held_by_another(job, state, shown, nodes)),
+        and (state in HELD_STATES or _is_held_by_another(job, state, shown, nodes, now)),
         not_before=job.eligible if _is_delayed(job, state) else 0.0,
         waiting="" if "_" in job.label else _cut(job.tasks),
     )
@@ -213,18 +216,18 @@ def _waits_for_its_owner(job: JobFacts, record: Record) -> bool:
 
 
 def _is_held_by_another(
-    job: JobFacts, state: State | None, record: Record, nodes: Sequence[NodeFacts]
+    job: JobFacts, state: State | None, record: Record, nodes: Sequence[NodeFacts], now: float
 ) -> bool:
     """Whether a requeue holds a job that is none of our holds, nor is about to be one: a node that
     stops a job says so before.
     """
     if state not in _NOT_HELD_BY_US or not job.held_by_requeue:
         return False
-    ids, since = job.components or (job.job_id,), record.attempt.start - SAME_ATTEMPT
-    words = (entry for node in nodes for entry in read_evidence(node.name, node.extra))
-    return not is_running(record) or not any(
-        word.requeued and word.job_id in ids and word.start >= since for word in words
-    )
+    if not record.attempt.start:
+        return not read_stops_without_record(job, nodes, now)
+    since = record.attempt.start - SAME_ATTEMPT
+    stops = [word for word in read_stops(job, nodes) if word.start >= since]
+    return not is_running(record) or not stops
 
 
 def _is_delayed(job: JobFacts, state: State | None) -> bool:

@@ -9,19 +9,21 @@ from slurm_failover.evidence import choose, is_drained_by_us, read_evidence
 from slurm_failover.lifecycle import names_in
 from slurm_failover.model import JobFacts, NodeFacts
 from slurm_failover.record import Record, State, Step
+from slurm_failover.stopped import read_stops_without_record
 from slurm_failover.suspicion import suspect
 from slurm_failover.waiting import explain_named, explain_wait, what_drained
 
 
-def explain(job: JobFacts, record: Record | None, nodes: Sequence[NodeFacts]) -> str:
+def explain(job: JobFacts, record: Record | None, nodes: Sequence[NodeFacts], now: float) -> str:
     """Why a job waits, is held or runs on; empty where there is nothing to say beside its record.
-    ``nodes`` are those of the cluster, as far as they are known.
+    ``nodes`` are those of the cluster, as far as they are known; ``now`` is in seconds since the
+    epoch.
     """
     if record is None:
         return _explain_suspicion(job, nodes)
     return (
         _explain_wait(job, record, nodes)
-        or _explain_hold(job, record)
+        or _explain_hold(job, record, nodes, now)
         or _explain_suspicion(job, nodes)
         or _explain_stay(job, nodes)
     )
@@ -51,14 +53,16 @@ def _is_held_after_all(job: JobFacts, record: Record) -> bool:
     return moved and job.held and job.has("PENDING")
 
 
-def _explain_hold(job: JobFacts, record: Record) -> str:
+def _explain_hold(job: JobFacts, record: Record, nodes: Sequence[NodeFacts], now: float) -> str:
     """Why a job that was released does not start; the record tells of a hold that it knows. Nor
     does one start of which nothing is recorded.
     """
     if not record.attempt.start and job.has("PENDING") and job.held and job.held_by_requeue:
+        if read_stops_without_record(job, nodes, now):
+            return "held by its node, and no start of it is recorded: reconcile takes it up"
         return (
-            "requeued and held, and no start of it is recorded: reconcile takes it up if its node "
-            "did that"
+            "requeued and held, and left as it is: no start of it is recorded, and it was requeued "
+            "more often than nodes say that they stopped it"
         )
     if not _is_held_after_all(job, record):
         return ""

@@ -22,6 +22,7 @@ from slurm_failover.cli import main
 from slurm_failover.commands import breaker, nodes, reconcile, status
 from slurm_failover.controller import decider, endings, work
 from slurm_failover.controller.decider import Decider
+from slurm_failover.controller.missed import find_stop_without_record
 from slurm_failover.doctor.timer import LATE
 from slurm_failover.evidence import write_evidence
 from slurm_failover.model import Evidence, JobCause, JobFacts, Limits
@@ -618,17 +619,43 @@ def test_nodes_of_a_healthy_cluster_says_so_and_asked_for_shows_them(terminal: T
     assert [node["node"] for node in told] == ["n2", "n3"]
 
 
-def test_a_job_that_is_held_and_of_which_nothing_is_recorded_can_be_released(
-    terminal: Terminal,
+@pytest.mark.parametrize(
+    ("restarts", "ages", "by_node"),
+    [
+        (1, [60.0], True),
+        (2, [60.0, 9000.0], True),
+        (1, [], False),
+        (1, [3 * 86400.0], False),
+        (2, [60.0], False),
+    ],
+    ids=["stopped", "twice", "no word", "an earlier job of that number", "once by another"],
+)
+def test_a_job_that_is_held_and_of_which_nothing_is_recorded_can_be_released_unless_by_its_node(
+    terminal: Terminal, restarts: int, ages: list[float], by_node: bool
 ) -> None:
     label = terminal.slurm.submit("failover")
     terminal.slurm.schedule()
     terminal.slurm.requeue_and_hold(label)
     terminal.slurm.end_epilog(label, "n1")
     terminal.slurm.end_hook(label)
+    terminal.slurm.peek(label).restarts = restarts
+    now, job_id = time.time(), int(label)
+    words = [
+        Evidence("n1", job_id, now - age, JobCause.HARDWARE, "Xid 79", now - age, requeued=True)
+        for age in ages
+    ]
+    extra = write_evidence("", "n1", words, min([now, *(word.time for word in words)]))
+    terminal.slurm.update_node("n1", NodeChange(extra=extra))
     shown = terminal.type("status", label).output
-    assert "requeued and held, and no start of it is recorded: reconcile takes it up" in shown
-    assert f"Held. Start it again: scontrol release {label}" in shown
+    taken_up = "held by its node, and no start of it is recorded: reconcile takes it up"
+    assert (taken_up in shown) is by_node
+    assert ("requeued and held, and left as it is: no start of it is recorded" in shown) is (
+        not by_node
+    )
+    assert (f"Held. Start it again: scontrol release {label}" in shown) is not by_node
+    (job,) = terminal.slurm.jobs([label])
+    stop = find_stop_without_record(job, terminal.slurm.nodes(), now)
+    assert (stop is not None) is by_node
 
 
 def test_status_and_nodes_change_nothing(terminal: Terminal) -> None:
@@ -792,9 +819,10 @@ def test_a_job_that_its_node_has_just_stopped_is_not_its_owners_to_release(
     if recorded:
         terminal.house.start_hook(label)
     job = terminal.slurm.peek(label)
-    entry = Evidence("n1", job.job_id, job.start, HARDWARE, "Xid 79", job.start, requeued=True)
+    now = time.time()
+    entry = Evidence("n1", job.job_id, job.start, HARDWARE, "Xid 79", now, requeued=True)
     node = terminal.slurm.peek_node("n1")
-    node.extra = write_evidence(node.extra, "n1", [entry], job.start)
+    node.extra = write_evidence(node.extra, "n1", [entry], now)
     terminal.slurm.requeue_and_hold(label)
     shown = terminal.type("status", label).output
     assert "Start it again" not in shown
