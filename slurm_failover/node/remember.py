@@ -56,7 +56,8 @@ def take(
             events = reading.judge(previous, rules, expected_gpus(ledger))
         memory = reading.remember(previous)
         if note.told:
-            known = (memory, _read_memory(note.seen))
+            # Without a memory of the latest look all that ever was would be new.
+            known = [one for one in (memory, _read_memory(note.seen)) if one is not None]
             counts = expected_gpus(ledger)
             now = [event for one in known for event in reading.judge(one, rules, counts)]
             events = _as_told(events, now, _last_told(ledger, reading.source), note.told)

@@ -632,6 +632,26 @@ def start_later(node: GpuNode) -> tuple[str, FakeJob]:
     return label, job
 
 
+@pytest.mark.parametrize("seen", [None, "{"], ids=["an older release's", "damaged"])
+def test_without_a_memory_of_the_latest_look_a_put_off_drain_blames_no_later_job(
+    node: GpuNode, monkeypatch: pytest.MonkeyPatch, seen: str | None
+) -> None:
+    assert not node.checks().check_health()
+    open_breaker(node)
+    node.gpus(gpu1__ecc=2)
+    assert not node.checks().check_health()
+    _, job = start_later(node)
+    assert not look_at(node, 200.0, monkeypatch)
+    ledger = node.folder / "state/node/ledger.json"
+    raw = json.loads(ledger.read_text())
+    raw["sources"]["nvml"].pop("seen")
+    raw["sources"]["nvml"] |= {"seen": seen} if seen else {}
+    ledger.write_text(json.dumps(raw))
+    node.slurm.update_node("n2", NodeChange(comment=""))
+    assert look_at(node, 300.0, monkeypatch)
+    assert job.state == "RUNNING"
+
+
 @pytest.mark.parametrize("what", ["a counter that grew", "a state that lasts"])
 def test_what_came_before_a_job_and_is_told_once_is_not_the_jobs_also_where_the_drain_was_put_off(
     node: GpuNode, monkeypatch: pytest.MonkeyPatch, what: str
