@@ -192,7 +192,7 @@ def read_ledger(text: str) -> Ledger:
             cursor=int(raw["cursor"]),
             faults=tuple(_fault(fault) for fault in raw["faults"]),
             open=tuple(_fault(fault) for fault in raw["open"]),
-            sources={str(k): SourceNote(**v) for k, v in raw["sources"].items()},
+            sources={str(k): _note(v) for k, v in raw["sources"].items()},
             events=tuple(dict(event) for event in raw["events"]),
             devices=str(raw["devices"]),
             waits=str(raw.get("waits", "")),
@@ -205,6 +205,11 @@ def read_ledger(text: str) -> Ledger:
 def write_ledger(ledger: Ledger) -> str:
     """The ledger as a file's text."""
     return json.dumps(vars(ledger), default=vars, indent=1) + "\n"
+
+
+def _note(raw: dict[str, Any]) -> SourceNote:
+    """A later release may note more."""
+    return SourceNote(**{key: raw[key] for key in vars(SourceNote()) if key in raw})
 
 
 def _fault(raw: dict[str, Any]) -> JudgedFault:

@@ -13,6 +13,7 @@ from slurm_failover.node.ledger import (
     KEEP_FAULTS,
     JudgedFault,
     Ledger,
+    SourceNote,
     read_ledger,
     write_ledger,
 )
@@ -71,3 +72,10 @@ def test_a_damaged_ledger_is_one_kind_of_error(value: Any, key: str) -> None:
 def test_a_half_written_ledger_is_the_same_kind_of_error(text: str) -> None:
     with pytest.raises(ValueError, match=r"line 1|Expecting"):
         read_ledger(text)
+
+
+def test_what_a_later_release_notes_of_a_source_is_passed_over() -> None:
+    ledger = Ledger("boot-1", sources={"nvml": SourceNote(5.0, memory="{}")})
+    raw = json.loads(write_ledger(ledger))
+    raw["sources"]["nvml"]["later"] = [1]
+    assert read_ledger(json.dumps(raw)) == ledger
