@@ -74,14 +74,24 @@ class Notes:
             )
         with contextlib.suppress(PermissionError, FileNotFoundError):
             if os.stat(state).st_uid == os.geteuid() != os.stat(folder).st_uid:  # noqa: PTH116
-                mend = f"chown -hR --reference={state} {folder}"
-                return (
-                    f"{folder} does not belong to the owner of {state}: `{mend}` as root mends that"
-                )
+                return self._name_owner(state, folder)
         return (
             f"{folder} is for SlurmUser alone: run this as the owner of {state}, "
             "for example with `sudo -u slurm`"
         )
+
+    @staticmethod
+    def _name_owner(state: str, folder: str) -> str:
+        """What is wrong where ``folder`` in our ``state`` is another's. Root's is the one that a
+        hook or a command of root's has made.
+        """
+        if os.geteuid() == 0:
+            return (
+                f"{folder} and {state} belong to two users, and both are to be SlurmUser's: "
+                "`slurm-failover doctor` names the remedy"
+            )
+        mend = f"chown -hR --reference={state} {folder}"
+        return f"{folder} does not belong to the owner of {state}: `{mend}` as root mends that"
 
     def begin(self, *, anew: bool) -> None:
         """Remember from when on we act here: from now on, unless that is known and not to be set

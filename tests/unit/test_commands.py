@@ -115,10 +115,16 @@ def test_root_does_not_make_what_slurm_user_could_not_open(tmp_path: Path) -> No
 
 
 @pytest.mark.skipif(os.geteuid() != 0, reason="only root can make folders of two owners")
-def test_a_folder_that_is_not_slurm_users_is_told_with_the_remedy(tmp_path: Path) -> None:
+def test_a_folder_that_is_not_slurm_users_is_told_with_the_remedy(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     (tmp_path / "controller").mkdir()
     os.chown(tmp_path / "controller", 12345, 12345)
+    with pytest.raises(WrongUser, match="belong to two users, and both are to be SlurmUser's"):
+        Notes(str(tmp_path)).open()
+    os.chown(tmp_path, 23456, 23456)
     mend = f"`chown -hR --reference={tmp_path} {tmp_path}/controller`"
+    monkeypatch.setattr(os, "geteuid", lambda: 23456)
     with pytest.raises(WrongUser, match=mend):
         Notes(str(tmp_path)).open()
 
