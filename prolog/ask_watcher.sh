@@ -23,6 +23,8 @@ is_vouched_for() {
         [ "${SLURM_JOB_EXIT_CODE-}" = 0 ] && [ -n "$since" ] && [ -n "$end" ] || return 1
         [ "$end" -le $(($(date +%s) + 60)) ] || return 1
         ;;
+    # It was flagged when it started: what was laid out for it is to be taken away.
+    *) [ ! -e "/run/slurm-failover/$SLURM_JOB_ID.start" ] || return 1 ;;
     esac
     is_watched "$since" && [ "$said" = clean ] || return 1
     [ "$since" = 0 ] || rm -f "/run/slurm-failover/$SLURM_JOB_ID" "/run/slurm-failover/$SLURM_JOB_ID.start"

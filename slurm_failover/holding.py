@@ -45,9 +45,9 @@ def from_hook_environment(environment: Mapping[str, str]) -> JobGpus:
     slurmd writes GRES indexes into ``SLURM_JOB_GPUS``, for a job that holds GPUs, shards or MPS and
     for no other; of GPUs whose file is no device it writes none (``join_words``). Into
     ``CUDA_VISIBLE_DEVICES`` it writes UUIDs for MIG instances, and from 25.11 on for whole GPUs
-    (gres_common_prep_set_env in gres_common.c). Neither comes from the user. An Epilog that has
-    neither says nothing: slurmctld, started anew, may end a job before it knows what that holds
-    (seen on 26.05.5). What slurmd told the job's Prolog has the first of the two in any case.
+    (gres_common_prep_set_env in gres_common.c). Neither comes from the user. Where there is neither
+    nothing is said: slurmctld, started anew, may end a job before it knows what that holds (seen on
+    26.05.5).
     Raises KeyError or ValueError where ``SLURM_JOB_ID`` is not a number.
     """
     told = environment.get("SLURM_JOB_GPUS")

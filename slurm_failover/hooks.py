@@ -21,6 +21,8 @@ if TYPE_CHECKING:
 
 VERDICT = 100
 """The exit status of a verdict against the node; any other status says nothing about it."""
+OPENED = "/run/slurm-failover"
+"""The folder of attempts.py, which is not imported for a job that has nothing there."""
 
 
 def main(arguments: list[str], begin: Callable[[], None] = lambda: None) -> int:
@@ -71,13 +73,16 @@ def give_up(*_: object) -> None:
 def _prolog(settings: Settings, say: Say) -> bool:
     from slurm_failover.node.checks import NodeChecks
 
-    if NodeChecks(os.environ, settings, say).check_job_start():
-        return True
-    if _may_be_flagged():
-        from slurm_failover.node.attempts import open_attempt
+    verdict = False
+    try:
+        verdict = NodeChecks(os.environ, settings, say).check_job_start()
+    finally:
+        # Without a verdict the job starts, whatever kept us from one.
+        if not verdict and _may_be_flagged():
+            from slurm_failover.node.attempts import open_attempt
 
-        open_attempt(os.environ, settings, say)
-    return False
+            open_attempt(os.environ, settings, say)
+    return verdict
 
 
 def _health_check(settings: Settings, say: Say) -> bool:
@@ -95,7 +100,7 @@ def _epilog(settings: Settings, say: Say) -> bool:
     try:
         verdict = NodeChecks(os.environ, settings, say).check_job_end()
     finally:
-        if _may_be_flagged():
+        if _may_be_flagged() or _is_open():
             from slurm_failover.node.attempts import close_attempt
 
             close_attempt(os.environ, settings, say, moves=verdict)
@@ -171,6 +176,12 @@ def _notify(settings: Settings, say: Say) -> bool:
 
 def _may_be_flagged() -> bool:
     return "SPANK_FAILOVER" in os.environ or "failover" in os.environ.get("SLURM_JOB_COMMENT", "")
+
+
+def _is_open() -> bool:
+    """Whether this job's attempt was opened here: its owner may have changed the Comment since."""
+    start = f"{OPENED}/{os.environ.get('SLURM_JOB_ID', '')}.start"
+    return os.path.exists(start)  # noqa: PTH110 - no pathlib on a hook's path
 
 
 def _explain(error: Exception) -> str:

@@ -25,7 +25,8 @@ Say = Callable[[str], None]
 
 FOLDER = "/run/slurm-failover"
 """Where the variables of this node's jobs lie, a file for each; task_prolog.sh knows it too."""
-_KEPT = ("SLURM_JOB_ID", "SLURM_JOB_START_TIME", "SLURM_JOB_GPUS", "CUDA_VISIBLE_DEVICES")
+_START = "SLURM_JOB_START_TIME"
+_KEPT = ("SLURM_JOB_ID", _START, "SLURM_JOB_GPUS", "CUDA_VISIBLE_DEVICES")
 FIRST = {"ATTEMPT": "1", "REASON": "", "EXCLUDED_NODES": ""}
 
 
@@ -86,17 +87,19 @@ def lay_out(job_id: str, variables: Mapping[str, str]) -> None:
 
 
 def told_at_start(job_id: str) -> dict[str, str]:
-    """What slurmd told the Prolog of a flagged job that is here: when it started, and of its GPUs,
-    if only that it has none. Empty where that is not known.
+    """What slurmd told the Prolog of a flagged job that is here: when it started, and which GPUs it
+    holds. Empty where that is not known.
 
     Slurm does not say it again to everyone: a job that completes has no GPUs any more, and where
     slurmctld was started anew, its Epilog may hear of none (seen on 26.05.5).
     """
     try:
         lines = (files.read_whole(_start_of(job_id)) or "").splitlines()
-        return dict(line.split("=", 1) for line in lines)
+        told = dict(line.split("=", 1) for line in lines)
     except (OSError, ValueError):
         return {}
+    is_whole = told.get("SLURM_JOB_ID") == job_id and told.get(_START, "").isdecimal()
+    return told if is_whole else {}
 
 
 def as_started(job: JobFacts) -> JobFacts:
@@ -107,12 +110,12 @@ def as_started(job: JobFacts) -> JobFacts:
         return job
     from dataclasses import replace
 
-    start = told_at_start(str(job.job_id)).get("SLURM_JOB_START_TIME", "")
-    return replace(job, start=float(start)) if start.isdecimal() else job
+    start = told_at_start(str(job.job_id)).get(_START)
+    return replace(job, start=float(start)) if start else job
 
 
 def _note_start(environment: Environment) -> None:
-    told = {"SLURM_JOB_GPUS": ""} | {key: environment[key] for key in _KEPT if key in environment}
+    told = {key: environment[key] for key in _KEPT if key in environment}
     _make_folder()
     text = "".join(f"{key}={value}\n" for key, value in told.items())
     files.write_whole(_start_of(environment["SLURM_JOB_ID"]), text)

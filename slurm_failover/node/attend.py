@@ -240,12 +240,13 @@ class Attendant:
             gpus=counted,
             jobs=tuple(self._gres.held(job, counted) for job in jobs),
         )
+        mine = [job for job in jobs if ended is not None and ended.is_of(job)]
         if ended is not None:
-            ended = replace(ended, gpus=self._gres.held_by(ended.gpus, jobs, counted))
+            ended = replace(ended, gpus=self._gres.held_by(ended.gpus, mine, counted))
         ending = self._read_ending(blame, ended)
         if fault is None and ending is None:
             return None, False
-        running = self._share_out(blame, jobs, occasion) if fault else []
+        running = self._share_out(blame, jobs, mine) if fault else []
         limits, checkpoint = read_limits(self._settings), self._settings.checkpoint
         acts = self._settings.failover.mode == "act"
         responder = Responder(self._connect(), self._node, self._say, limits, checkpoint, acts=acts)
@@ -253,7 +254,7 @@ class Attendant:
             responder.respond(self._facts, None, [], ending)
             return None, False
         word = responder.word_on(self._facts, ending)
-        answer = self._ask(fault, all_hit(running, jobs, ending), word)
+        answer = self._ask(fault, all_hit(running, mine, ending), word)
         if answer.waits:
             return None, True
         response = responder.respond(answer.facts, fault, running, ending, answer.extra)
@@ -280,19 +281,18 @@ class Attendant:
         return answer
 
     def _share_out(
-        self, blame: Blame, jobs: list[JobFacts], occasion: Occasion
+        self, blame: Blame, jobs: list[JobFacts], ending: list[JobFacts]
     ) -> list[tuple[JobFacts, Share]]:
-        """Every job on the node with its share in what is new, the one that ends apart. ``jobs``
-        are those of ``blame``, in its order.
+        """Every job on the node with its share in what is new, the one that is ``ending`` apart.
+        ``jobs`` are those of ``blame``, in its order.
         """
         from slurm_failover.model import Window
 
-        ends = occasion.ended.gpus.job_id if occasion.ended else None
         grace = self._settings.failover.grace
         return [
             (job, blame.of_running(held, Window(job.start, self._now, grace)))
             for job, held in zip(jobs, blame.jobs, strict=True)
-            if job.job_id != ends
+            if job not in ending
         ]
 
     def _read_ending(self, blame: Blame, ended: Ended | None) -> EndingJob | None:

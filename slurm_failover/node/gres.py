@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from functools import cached_property
 
+from slurm_failover.evidence import SAME_ATTEMPT
 from slurm_failover.gres import UNKNOWN_SLOT, GresSlot, names_all
 from slurm_failover.holding import JobGpus, from_hook_environment, job_gpus, join_words
 from slurm_failover.model import JobFacts
@@ -43,11 +44,11 @@ class NodeGres:
         known = self.known(counted)
         return not known or not names_all(known)
 
-    def held_by(self, ending: JobGpus, jobs: Sequence[JobFacts], counted: int | None) -> JobGpus:
-        """What a job that ends holds, with what slurmctld tells of it in ``jobs``, as far as that
-        was asked.
+    def held_by(self, ending: JobGpus, known: Sequence[JobFacts], counted: int | None) -> JobGpus:
+        """What a job that ends holds, with what slurmctld tells of that attempt, as far as that was
+        asked and it is ``known`` there.
         """
-        told = [job_gpus(job, self._node) for job in jobs if job.job_id == ending.job_id]
+        told = [job_gpus(job, self._node) for job in known]
         return join_words(ending, told, self.known(counted))
 
     def held(self, job: JobFacts, counted: int | None) -> JobGpus:
@@ -56,5 +57,6 @@ class NodeGres:
         """
         told = job_gpus(job, self._node)
         noted = {} if told.is_told else told_at_start(str(job.job_id))
-        at_start = from_hook_environment(noted) if "SLURM_JOB_ID" in noted else told
+        is_its_own = noted and abs(float(noted["SLURM_JOB_START_TIME"]) - job.start) <= SAME_ATTEMPT
+        at_start = from_hook_environment(noted) if is_its_own else told
         return join_words(at_start, [told], self.known(counted))

@@ -5,9 +5,11 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from slurm_failover.evidence import SAME_ATTEMPT
+
 if TYPE_CHECKING:
     from slurm_failover.holding import JobGpus
-    from slurm_failover.model import Window
+    from slurm_failover.model import JobFacts, Window
     from slurm_failover.node.ledger import Ledger
     from slurm_failover.node.look import Look
 
@@ -28,6 +30,13 @@ class Ended:
         from slurm_failover.model import Window
 
         return Window(self.start, self.end or now, grace)
+
+    def is_of(self, job: JobFacts) -> bool:
+        """Whether this attempt of a job is what ends: a later one may run here by now. Of one that
+        is requeued slurmctld tells no start.
+        """
+        is_same = job.has("PENDING") or abs(job.start - self.start) <= SAME_ATTEMPT
+        return job.job_id == self.gpus.job_id and is_same
 
     def has_news(self, log: Look, ledger: Ledger) -> bool:
         """Whether the node may have something to say of this job's time, judged before or not."""

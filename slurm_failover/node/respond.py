@@ -58,12 +58,11 @@ class EndingJob:
 
 
 def all_hit(
-    running: Sequence[tuple[JobFacts, Share]], jobs: Sequence[JobFacts], ending: EndingJob | None
+    running: Sequence[tuple[JobFacts, Share]], ends: Sequence[JobFacts], ending: EndingJob | None
 ) -> list[JobFacts]:
-    """The jobs that a fault has hit, the one that ends included."""
+    """The jobs that a fault has hit, with the one that ``ends``, if Slurm still knows it."""
     hit = [job for job, share in running if share.judgement.cause is JobCause.HARDWARE]
     if ending is not None and ending.judgement.cause is JobCause.HARDWARE:
-        ends = [job for job in jobs if job.job_id == ending.job_id]
         hit += [replace(job, start=ending.start) for job in ends]
     return hit
 

@@ -20,7 +20,8 @@ from slurm_failover.model import JobFacts, NodeFacts
 _TOO_LARGE = 2**64
 """No number of Slurm's has more than 64 bits; NaN is not below it either."""
 
-_GPU_TRES = re.compile(r"\b(gpu|shard|mps)\b")
+_GPU_TRES = re.compile(r"\bgres[/:](?:gpu|shard|mps)(?:[:=][^:=,]+)*(?=,|$)")
+"""GPUs or shares of them among TRES: ``gres/gpu=2``, ``gres:gpu:a100:2``."""
 
 REQUEUED_HELD = "job requeued in held state"
 """How Slurm describes a job after ``scontrol requeuehold``, and until its next hold or release."""
@@ -138,12 +139,12 @@ def _allocated(raw: dict[str, Any]) -> tuple[str, ...]:
 
 
 def _wants_gpus(raw: dict[str, Any]) -> bool:
-    """A job with whole nodes holds their GPUs too; a TRES that is not accounted for is not among
-    those allocated.
+    """By what it has been given and by what it asked for: a TRES that is not accounted for is not
+    among those given.
     """
-    tres = [text for key, text in raw.items() if key.startswith("tres_") and isinstance(text, str)]
-    nodes = _object(_object(raw, "job_resources"), "nodes")
-    return nodes.get("whole") is True or any(map(_GPU_TRES.search, tres))
+    names = ("tres_alloc_str", "tres_req_str", "tres_per_job", "tres_per_node", "tres_per_socket")
+    found = _GPU_TRES.findall(",".join(read_text(raw, name) for name in (*names, "tres_per_task")))
+    return any(re.split("[:=]", tres)[-1] != "0" for tres in found)
 
 
 def _object(raw: dict[str, Any], key: str) -> dict[str, Any]:

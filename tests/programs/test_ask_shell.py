@@ -123,10 +123,17 @@ def test_an_unflagged_job_is_vouched_for_however_it_ended(site: Site) -> None:
 
 
 def test_a_flagged_job_that_ended_well_is_vouched_for_since_its_start(site: Site) -> None:
-    (site.run / "7").touch()
+    for name in ("7", "7.start"):
+        (site.run / name).touch()
     assert site.vouched(**WELL)
     assert [question.start for question in site.asked] == [END - 100]
-    assert not (site.run / "7").exists()
+    assert list(site.run.iterdir()) == [site.watch]
+
+
+def test_a_job_that_was_flagged_when_it_started_is_looked_at_in_full(site: Site) -> None:
+    (site.run / "7.start").touch()
+    assert not site.vouched(SLURM_JOB_ID="7", SLURM_JOB_EXIT_CODE="0")
+    assert site.vouched(SLURM_JOB_ID="8", SLURM_JOB_EXIT_CODE="0")
 
 
 @pytest.mark.parametrize(

@@ -70,12 +70,15 @@ def test_a_job_is_read_with_all_that_a_decision_needs() -> None:
         ({"tres_alloc_str": "cpu=1,mem=2000M,node=1,billing=1,gres/gpu=2"}, True),
         ({"tres_req_str": "cpu=1,mem=2000M,node=1,billing=1"}, False),
         ({"tres_alloc_str": "cpu=1,gres/gpuish=2", "tres_per_node": None}, False),
-        ({"job_resources": {"nodes": {"whole": True}}}, True),
+        ({"tres_per_node": "gres/gpu"}, True),
+        ({"tres_per_node": "gres/gpu:0"}, False),
+        ({"tres_req_str": "cpu=1,license/gpu=1"}, False),
+        ({"tres_freq": "gpu:high", "tres_bind": "gres/gpu:closest"}, False),
+        # as --exclusive=user has it too, which gets no GPU by that
+        ({"job_resources": {"nodes": {"whole": True}}}, False),
     ],
 )
-def test_a_job_wants_gpus_if_any_of_its_tres_are_such_or_it_has_whole_nodes(
-    told: dict[str, object], wants: bool
-) -> None:
+def test_a_job_wants_gpus_if_any_of_its_tres_are_such(told: dict[str, object], wants: bool) -> None:
     assert read_job(JOB | told).wants_gpus is wants
 
 

@@ -4,6 +4,8 @@ before it knows what it holds, and has forgotten that of every job that complete
 
 from __future__ import annotations
 
+import os
+import time
 from dataclasses import replace
 from pathlib import Path
 
@@ -15,7 +17,7 @@ from test_checks import LOST
 from slurm_failover.errors import SlurmUnavailable
 from slurm_failover.evidence import read_evidence
 from slurm_failover.model import JobCause
-from slurm_failover.node import attempts, untold
+from slurm_failover.node import attempts, ends, untold
 
 DOUBT = "whether that hit this job can not be told"
 
@@ -28,7 +30,7 @@ class Forgetful(GpuNode):
         self.later: list[dict[str, str]] = []
         self.wants_gpus = True
         monkeypatch.setattr(untold, "start_detached", lambda _, told: self.later.append(told))
-        ask = self.slurm.jobs_on
+        self.ask = ask = self.slurm.jobs_on
         forgotten = {"gres_detail": (), "allocated": ()}
         monkeypatch.setattr(
             self.slurm,
@@ -37,6 +39,10 @@ class Forgetful(GpuNode):
                 replace(job, **forgotten, wants_gpus=self.wants_gpus) for job in ask(name)
             ],
         )
+
+    def remembers(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        """slurmctld tells of the running job what it holds."""
+        monkeypatch.setattr(self.slurm, "jobs_on", self.ask)
 
     def start_job(self, gpus: str | None, *, has_prolog: bool = True) -> str:
         label = self.run_job()
@@ -55,8 +61,8 @@ def node(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, stand_in_library: Path
 
 @pytest.mark.parametrize(
     ("gpus", "causes"),
-    [("0", [JobCause.HARDWARE]), ("1", []), (None, [])],
-    ids=["the faulty one", "another", "none"],
+    [("0", [JobCause.HARDWARE]), ("1", []), (None, [JobCause.UNKNOWN])],
+    ids=["the faulty one", "another", "none either"],
 )
 def test_an_epilog_to_which_slurmd_names_no_gpu_goes_by_what_it_told_the_prolog(
     node: Forgetful, gpus: str | None, causes: list[JobCause]
@@ -130,3 +136,55 @@ def test_a_health_check_names_a_job_that_completes_beside_the_fault_that_hit_it(
     assert node.reason.endswith(f"; reboot needed (job {label})")
     [entry] = read_evidence("n1", node.slurm.peek_node("n1").extra)
     assert (entry.cause, entry.start) == (JobCause.HARDWARE, round(start))
+
+
+@pytest.mark.parametrize("shift", [0, 500])
+def test_a_note_counts_for_the_attempt_alone_that_it_is_of(node: Forgetful, shift: int) -> None:
+    label = node.start_job("0")
+    job = node.slurm.peek(label)
+    job.start = round(job.start) - shift
+    node.record(LOST)
+    assert node.checks().check_health()
+    assert job.requeued_held is (shift == 0)
+
+
+@pytest.mark.parametrize("age", [50.0, 5.0], ids=["under the first", "under the second"])
+def test_the_end_of_an_attempt_that_is_told_late_says_nothing_of_a_later_one(
+    node: Forgetful, monkeypatch: pytest.MonkeyPatch, age: float
+) -> None:
+    """The first held GPU 1 and the second holds GPU 0, which has the fault."""
+    label = node.run_job()
+    job, now = node.slurm.peek(label), round(time.time())
+    job.start = now - 20
+    end = {"SLURM_JOB_GPUS": "1", "SLURM_JOB_START_TIME": str(now - 95), ends.ENDED: str(now - 40)}
+    path = ends.leave_end(f"{node.settings.state.directory}/node", node.environment | end)
+    os.utime(path, (now - 100, now - 100))
+    node.remembers(monkeypatch)
+    node.record(LOST, age=age)
+    node.environment = {"SLURMD_NODENAME": "n1"}
+    node.checks().check_health()
+    told = read_evidence("n1", node.slurm.peek_node("n1").extra)
+    assert [(entry.cause, entry.start) for entry in told] == [(JobCause.HARDWARE, now - 20)]
+    assert job.requeued_held
+
+
+def test_the_uuids_that_slurmd_named_are_known_to_a_later_look(node: Forgetful) -> None:
+    node.start_job("0")
+    told = {"CUDA_VISIBLE_DEVICES": "MIG-1"}
+    path = ends.leave_end(f"{node.settings.state.directory}/node", node.environment | told)
+    assert ends.read_end(path)["CUDA_VISIBLE_DEVICES"] == "MIG-1"
+
+
+@pytest.mark.parametrize("completes", [True, False])
+def test_a_job_that_completes_is_not_said_to_run_on(
+    node: Forgetful, monkeypatch: pytest.MonkeyPatch, completes: bool
+) -> None:
+    label = node.start_job(None, has_prolog=False)
+    states = {"states": frozenset({"FAILED", "COMPLETING"})} if completes else {}
+    ask = node.slurm.jobs_on
+    monkeypatch.setattr(
+        node.slurm, "jobs_on", lambda name: [replace(job, **states) for job in ask(name)]
+    )
+    node.record(LOST)
+    assert node.checks().check_health()
+    assert any(f"job {label} runs on: " in line for line in node.said) is not completes

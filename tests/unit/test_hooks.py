@@ -18,6 +18,7 @@ from slurm_failover import hooks
 from slurm_failover.errors import SlurmUnavailable
 from slurm_failover.evidence import read_evidence
 from slurm_failover.model import JobCause, NodeFacts
+from slurm_failover.node import attempts
 from slurm_failover.node.checks import NodeChecks
 from slurm_failover.settings import file as settings_file
 from slurm_failover.settings.tables import Settings
@@ -297,3 +298,56 @@ def test_a_verdict_that_comes_as_the_time_runs_out_is_one(
     hook.write_text((ROOT / name / hook.name).read_text())
     clean = {"PATH": os.environ["PATH"]}
     assert (subprocess.run(["sh", str(hook)], env=clean, check=False).returncode != 0) is fails
+
+
+STARTED = {
+    "SLURM_JOB_COMMENT": "failover",
+    "SLURM_JOB_START_TIME": "1700000000",
+    "SLURM_JOB_GPUS": "0",
+    "SLURM_JOB_RESTART_COUNT": "0",
+}
+
+
+@pytest.fixture
+def run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """The folder of this node's attempts."""
+    for module, name in ((hooks, "OPENED"), (attempts, "FOLDER")):
+        monkeypatch.setattr(module, name, str(tmp_path / "run"))
+    return tmp_path / "run"
+
+
+@pytest.mark.parametrize("fails", [SlurmUnavailable("Socket timed out"), ZeroDivisionError()])
+def test_a_job_that_starts_without_a_verdict_is_opened_like_any_other(
+    site: Site, run: Path, monkeypatch: pytest.MonkeyPatch, fails: Exception
+) -> None:
+    def fail(_: NodeChecks) -> bool:
+        raise fails
+
+    for name, told in STARTED.items():
+        monkeypatch.setenv(name, told)
+    monkeypatch.setattr(NodeChecks, "check_job_start", fail)
+    assert hooks.main(["prolog"]) == 0
+    assert {path.name for path in run.iterdir()} == {"100", "100.start"}
+    assert "no verdict" in site.said()[-1] or "ZeroDivisionError" in site.said()[-1]
+
+
+def test_a_job_that_is_sent_back_is_not_opened(
+    site: Site, run: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for name, told in STARTED.items():
+        monkeypatch.setenv(name, told)
+    monkeypatch.setattr(NodeChecks, "check_job_start", lambda _: True)
+    assert hooks.main(["prolog"]) == hooks.VERDICT
+    assert not run.exists()
+
+
+def test_what_was_laid_out_for_a_job_goes_though_its_owner_took_the_word_back(
+    site: Site, run: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for name, told in STARTED.items():
+        monkeypatch.setenv(name, told)
+    assert hooks.main(["prolog"]) == 0
+    assert list(run.iterdir())
+    monkeypatch.setenv("SLURM_JOB_COMMENT", "words of mine")
+    assert hooks.main(["epilog"]) == 0
+    assert list(run.iterdir()) == []
