@@ -50,7 +50,7 @@ leave_empty() {
 slurm-failover: Slurm still calls our hooks here, or does not say that it does not. Empty ones, which
 let every job pass, stay in $share, since Slurm drains a node whose Prolog is missing.
 To finish: take the lines between "slurm-failover: begin" and "slurm-failover: end" out of slurm.conf
-(or install the package again, run \`slurm-failover uninstall --apply\`, and remove it), then
+and plugstack.conf (or install the package again, run \`slurm-failover uninstall --apply\`, and remove it), then
 \`scontrol reconfigure\`, then on each host: sh $share/empty/hooks.sh leave
 END
 }

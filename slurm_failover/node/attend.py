@@ -7,7 +7,7 @@ which changes nothing that was done.
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import replace
 from functools import cached_property
 from typing import TYPE_CHECKING
@@ -17,6 +17,7 @@ from slurm_failover.node.ledger import (
     Ledger,
     is_same,
     keep_events,
+    last_of,
     read_events_kept,
 )
 from slurm_failover.node.look import Look, look_at_log, read_faults, read_rules
@@ -84,8 +85,7 @@ class Attendant:
         told = occasion.ended is not None and occasion.ended.has_news(log, ledger)
         if not shown and not told and log.after(ledger.cursor).is_clean:
             return Outcome(ledger.judged(log.last))
-        since = old.since(self._now, self._settings.sources.first_look)
-        blame, standing, shown = self._weigh(ledger, log.last, shown, since)
+        blame, standing, shown = self._weigh(ledger, log.last, shown, old)
         ledger = keep_events(ledger, shown, self._now) if shown else ledger
         return self._act(old, ledger.judged(log.last), blame, standing, occasion)
 
@@ -121,10 +121,10 @@ class Attendant:
         return self._gres.slots
 
     def _weigh(
-        self, ledger: Ledger, last: int, shown: list[Event], since: float
+        self, ledger: Ledger, last: int, shown: list[Event], old: Ledger
     ) -> tuple[Blame, str, list[Event]]:
         """The findings up to record ``last``, new and earlier, what they say against the node now,
-        and what no log tells of them.
+        and what no log tells of them. ``old`` is the ledger before this look.
         """
         from slurm_failover.model import NodeAction
         from slurm_failover.node.blame import Blame
@@ -133,7 +133,7 @@ class Attendant:
         log = look_at_log(self._settings.sources).until(last)
         before = read_faults(log.until(ledger.cursor), self.rules())
         records = read_faults(log.after(ledger.cursor), self.rules())
-        records = [event for event in records if (event.last_time or event.time or 0.0) >= since]
+        records = self._leave_out_old(records, old)
         shown = not_in_log(shown, (*before, *records))
         kept = read_events_kept(ledger)
         again = [event for event in shown if any(is_same(old, event) for old in kept)]
@@ -143,6 +143,35 @@ class Attendant:
         if again and standing and self._came_back(others=bool(records or new)):
             new, again = shown, []
         return Blame((*records, *new), (*before, *kept, *again)), standing, shown
+
+    def _leave_out_old(self, records: Iterable[Event], old: Ledger) -> list[Event]:
+        """Without what was there before the node's very first look, or was judged before its ledger
+        was taken away.
+        """
+        from slurm_failover.model import NodeAction
+        from slurm_failover.node.blame import Blame
+
+        since = old.since(self._now, self._settings.sources.first_look)
+        found = [event for event in records if last_of(event) >= since]
+        if old.boot or Blame(tuple(found)).of_node().node is NodeAction.NONE:
+            return found
+        judged = self._judged_until()
+        return [event for event in found if last_of(event) > judged]
+
+    def _judged_until(self) -> float:
+        """Until when this node's log was judged before the ledger that is not there any more, in
+        seconds since the epoch: an admin has returned the node to service since, as Slurm keeps of
+        what it was drained for. 0 where Slurm keeps nothing, or does not answer.
+        """
+        from slurm_failover.breaker import read_notes
+        from slurm_failover.errors import SlurmError
+        from slurm_failover.node.respond import is_in_service
+
+        try:
+            notes = read_notes(self._node, self._facts.extra) if is_in_service(self._facts) else ()
+        except SlurmError:
+            return 0.0
+        return min(self._now, max((note.time for note in notes if not note.waits), default=0.0))
 
     def _came_back(self, *, others: bool) -> bool:
         """Whether the node is in service again, in spite of what still holds. Where Slurm does not

@@ -160,7 +160,7 @@ def keep_events(ledger: Ledger, shown: Iterable[Event], now: float) -> Ledger:
     """The ledger with the events of a look. One that lasts is one event that grows longer."""
     import dataclasses
 
-    kept = [event for event in read_events_kept(ledger) if _last(event) > now - KEEP_EVENTS_FOR]
+    kept = [event for event in read_events_kept(ledger) if last_of(event) > now - KEEP_EVENTS_FOR]
     for event in shown:
         same = next((old for old in kept if is_same(old, event)), None)
         if same is None:
@@ -175,11 +175,12 @@ def keep_events(ledger: Ledger, shown: Iterable[Event], now: float) -> Ledger:
 def is_same(old: Event, new: Event) -> bool:
     """Whether a look shows again what an earlier one has shown."""
     return (old.rule, old.pci, old.source) == (new.rule, new.pci, new.source) and (
-        abs(_last(new) - _last(old)) <= SAME_EVENT
+        abs(last_of(new) - last_of(old)) <= SAME_EVENT
     )
 
 
-def _last(event: Event) -> float:
+def last_of(event: Event) -> float:
+    """When an event was last seen, in seconds since the epoch; 0 where that is not known."""
     return event.last_time or event.time or 0.0
 
 

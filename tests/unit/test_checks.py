@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import shutil
 import time
 from collections.abc import Callable
 from dataclasses import replace
@@ -255,6 +256,43 @@ def has_no_devices(node: Node) -> None:
     boot_id = node.log.parent / "proc/sys/kernel/random/boot_id"
     boot_id.parent.mkdir(parents=True)
     boot_id.write_text("boot-1\n")
+
+
+def forget_all(node: Node) -> None:
+    """What an admin does who takes the package away and puts it back."""
+    shutil.rmtree(node.settings.state.directory)
+
+
+def test_a_node_that_was_resumed_is_not_drained_for_an_old_record_though_its_ledger_is_gone(
+    node: Node,
+) -> None:
+    node.record(LOST)
+    assert node.checks().check_health()
+    node.slurm.resume("n1")
+    forget_all(node)
+    assert not node.checks().check_health()
+    assert not node.slurm.peek_node("n1").flags
+    node.record(FATAL)
+    assert node.checks().check_health()
+    assert node.reason
+
+
+def test_a_fault_whose_drain_was_put_off_is_not_forgotten_with_the_ledger(node: Node) -> None:
+    node.slurm.update_node("n2", NodeChange(comment=write_word("", Word(OPEN, time.time() - 1))))
+    node.record(LOST)
+    assert not node.checks().check_health()
+    assert [note.waits for note in read_notes("n1", node.slurm.peek_node("n1").extra)] == [True]
+    forget_all(node)
+    node.slurm.update_node("n2", NodeChange(comment=""))
+    assert node.checks().check_health()
+
+
+def test_a_node_that_is_out_of_service_knows_why_though_its_ledger_is_gone(node: Node) -> None:
+    node.record(LOST)
+    assert node.checks().check_health()
+    forget_all(node)
+    node.checks().check_health()
+    assert [fault.rule for fault in node.checks().read_ledger().open] == ["xid-79"]
 
 
 @pytest.mark.parametrize("judged", ["now", "before"])

@@ -245,6 +245,7 @@ def uncounted(node: Node) -> None:
 
 def test_where_no_faults_are_counted_one_look_and_one_request_do_it_all(node: Node) -> None:
     uncounted(node)
+    node.checks().check_health()
     label = node.run_job()
     node.slurm.finish(label, code=1)
     node.environment["SLURM_JOB_EXIT_CODE"] = "256"
