@@ -65,7 +65,8 @@ leave_nothing() {
 
 forget_since_when() { # we act on this controller: what fails while we are away stays so
     set_to='s/^[[:space:]]*directory[[:space:]]*=[[:space:]]*["'\'']\([^"'\'']*\).*/\1/p'
-    state=$(sed -n "/^\[state\]/,/^\[/$set_to" /etc/slurm-failover/settings.toml 2>/dev/null) || :
+    table='^[[:space:]]*\[[[:space:]]*'
+    state=$(sed -n "/${table}state[[:space:]]*\]/,/$table/$set_to" /etc/slurm-failover/settings.toml 2>/dev/null) || :
     rm -f "${state:-/var/lib/slurm-failover}/controller/since" || :
 }
 

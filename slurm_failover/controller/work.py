@@ -50,7 +50,13 @@ def serve_hook(kind: Kind, environment: Environment, settings: Settings, say: Sa
     that waits. True if a decider should be started.
     """
     notes = open_notes(settings)
-    queue = Queue(environment.get("FAILOVER_QUEUE") or notes.queue)
+    path = environment.get("FAILOVER_QUEUE") or notes.queue
+    if path != notes.queue:
+        say(
+            f"the hooks' shell takes {path} for {notes.queue}: in settings.toml it finds "
+            "`directory` on a line of its own, in quotes, below `[state]` alone"
+        )
+    queue = Queue(path)
     queue.add(from_environment(kind, environment))
     _serve(_server(connect(settings, say), notes, settings, say), queue, say)
     return _is_decider_due(notes, queue)

@@ -107,15 +107,22 @@ def test_hooks_that_slurm_does_not_call_go(home: Home) -> None:
     assert not any(os.path.lexists(home.share / name) for name in HOOKS)
 
 
-@pytest.mark.parametrize("state", ["var/lib/slurm-failover", "srv/failover"])
+@pytest.mark.parametrize(
+    ("state", "header"),
+    [
+        ("var/lib/slurm-failover", ""),
+        ("srv/failover", "[state]"),
+        ("srv/failover", "  [ state ]"),
+    ],
+)
 @pytest.mark.parametrize("called", ["Prolog=(null)", NAMED])
 def test_a_package_that_goes_acts_no_more_and_forgets_since_when_it_did(
-    home: Home, called: str, state: str
+    home: Home, called: str, state: str, header: str
 ) -> None:
-    if state.startswith("srv"):
+    if header:
         settings = home.root / "etc/slurm-failover/settings.toml"
         settings.parent.mkdir(parents=True)
-        settings.write_text(f'[state]\ndirectory = "{home.root}/{state}"\n')
+        settings.write_text(f'{header}\ndirectory = "{home.root}/{state}"\n')
     since = home.root / state / "controller" / "since"
     since.parent.mkdir(parents=True)
     since.write_text("1.0")

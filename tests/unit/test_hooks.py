@@ -351,3 +351,19 @@ def test_what_was_laid_out_for_a_job_goes_though_its_owner_took_the_word_back(
     monkeypatch.setenv("SLURM_JOB_COMMENT", "words of mine")
     assert hooks.main(["epilog"]) == 0
     assert list(run.iterdir()) == []
+
+
+@pytest.mark.parametrize("agrees", [True, False])
+def test_a_queue_that_the_shell_takes_from_settings_as_nobody_else_does_is_told(
+    site: Site, slurm: FakeSlurm, monkeypatch: pytest.MonkeyPatch, agrees: bool
+) -> None:
+    label = slurm.submit("failover")
+    slurm.schedule()
+    told = {"SLURM_JOB_ID": label, "SLURM_JOB_COMMENT": "failover", "SLURM_JOB_NODELIST": "n1"}
+    state = "state" if agrees else "elsewhere"
+    queue = f"{site.folder}/{state}/controller/queue"
+    start = f"{slurm.peek(label).start:.0f}"
+    for name, text in {**told, "SLURM_JOB_START_TIME": start, "FAILOVER_QUEUE": queue}.items():
+        monkeypatch.setenv(name, text)
+    assert hooks.main(["prolog_slurmctld"]) == 0
+    assert any(f"the hooks' shell takes {queue} for " in line for line in site.said()) is not agrees
