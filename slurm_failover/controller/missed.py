@@ -40,14 +40,11 @@ class Missed:
     def hand_in(self, found: Iterable[tuple[JobFacts, Record | None]]) -> None:
         """Hand in the starts and ends of which no record tells. Raises SlurmError."""
         now, found = time.time(), list(found)
-        held = {
-            job.job_id
-            for job, record in found
-            if record is None and _may_be_stopped(job, self._limits)
-        }
+        held = {job.job_id for job, record in found if _may_be_stopped(job, record, self._limits)}
         nodes = [node for node in self._slurm.nodes() if _has_stopped(node)] if held else []
         for job, record in found:
-            stop = find_stop_without_record(job, nodes, now) if job.job_id in held else None
+            is_held = job.job_id in held
+            stop = find_stop_without_record(job, record, nodes, now) if is_held else None
             arrival = stop or find_missed_arrival(job, record, now)
             if arrival is not None:
                 self._say(f"job {job.label}: its {arrival.kind} was missed")
@@ -120,10 +117,10 @@ def find_unrecorded_stop(
 
 
 def find_stop_without_record(
-    job: JobFacts, nodes: Iterable[NodeFacts], now: float
+    job: JobFacts, record: Record | None, nodes: Iterable[NodeFacts], now: float
 ) -> Arrival | None:
-    """The end of an attempt that a node stopped of a job of which nothing is recorded."""
-    return _end_of(job, None, read_stops_without_record(job, nodes, now))
+    """The end of an attempt that a node stopped of a job of which no attempt is recorded."""
+    return _end_of(job, record, read_stops_without_record(job, nodes, now))
 
 
 def _end_of(job: JobFacts, record: Record | None, words: Collection[Evidence]) -> Arrival | None:
@@ -174,13 +171,16 @@ def _option(job: JobFacts, record: Record | None) -> str | None:
     return str(record.max_retries) if record is not None and not has_wish(job.comment) else None
 
 
-def _may_be_stopped(job: JobFacts, limits: Limits) -> bool:
-    """Whether a job of which no hook of ours has recorded anything may be held by its node. A
-    record that can not be read is one.
+def _may_be_stopped(job: JobFacts, record: Record | None, limits: Limits) -> bool:
+    """Whether a job of which no hook of ours has recorded an attempt may be held by its node. A
+    record that can not be read is one. What its comment says of a refusal, the node did not ask
+    either.
     """
     waits = job.has("PENDING") and job.held and job.held_by_requeue and not job.has("COMPLETING")
-    is_ours = _is_flagged(job, None) and embed.take(job.admin_comment) is None
-    return waits and is_ours and not refuse_job(job, limits)
+    unread = record is None and embed.take(job.admin_comment) is not None
+    is_new = not unread and (record is None or not record.attempt.start)
+    is_ours = record is not None or has_wish(job.comment)
+    return waits and is_new and is_ours and not refuse_job(job, limits)
 
 
 def _has_stopped(node: NodeFacts) -> bool:

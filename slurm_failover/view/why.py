@@ -53,17 +53,27 @@ def _is_held_after_all(job: JobFacts, record: Record) -> bool:
     return moved and job.held and job.has("PENDING")
 
 
+def _explain_unrecorded(job: JobFacts, nodes: Sequence[NodeFacts], now: float) -> str:
+    """Why a job is held of which no start is recorded, as far as its nodes tell."""
+    if not nodes:
+        return (
+            "requeued and held, and no start of it is recorded: reconcile takes it up if its node "
+            "did that"
+        )
+    if read_stops_without_record(job, nodes, now):
+        return "held by its node, and no start of it is recorded: reconcile takes it up"
+    return (
+        "requeued and held, and left as it is: no start of it is recorded, and it was requeued "
+        "more often than nodes say that they stopped it"
+    )
+
+
 def _explain_hold(job: JobFacts, record: Record, nodes: Sequence[NodeFacts], now: float) -> str:
     """Why a job that was released does not start; the record tells of a hold that it knows. Nor
     does one start of which nothing is recorded.
     """
     if not record.attempt.start and job.has("PENDING") and job.held and job.held_by_requeue:
-        if read_stops_without_record(job, nodes, now):
-            return "held by its node, and no start of it is recorded: reconcile takes it up"
-        return (
-            "requeued and held, and left as it is: no start of it is recorded, and it was requeued "
-            "more often than nodes say that they stopped it"
-        )
+        return _explain_unrecorded(job, nodes, now)
     if not _is_held_after_all(job, record):
         return ""
     if record.because.endswith("holds the job"):

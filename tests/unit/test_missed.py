@@ -195,6 +195,6 @@ def test_a_word_on_an_old_job_is_not_on_a_new_one_of_its_number() -> None:
     now = time.time()
     [old] = [word("n1", now - 90 * 86400, JobCause.HARDWARE, requeued=True)]
     held = job("PENDING", held=True, held_by_requeue=True, restarts=1)
-    assert find_stop_without_record(held, [old], now) is None
+    assert find_stop_without_record(held, None, [old], now) is None
     fresh = word("n1", now - 60, JobCause.HARDWARE, requeued=True)
-    assert find_stop_without_record(held, [fresh], now) is not None
+    assert find_stop_without_record(held, None, [fresh], now) is not None

@@ -619,6 +619,59 @@ def test_nodes_of_a_healthy_cluster_says_so_and_asked_for_shows_them(terminal: T
     assert [node["node"] for node in told] == ["n2", "n3"]
 
 
+FIRST_RECORD = (
+    '{"slurm-failover":{"v":1,"state":"armed","retries":0,"max":2,"attempt":[1,"",0,0,"",""]}}'
+)
+"""What job_submit.lua writes."""
+
+
+def hold_unrecorded(terminal: Terminal, comment: str = "failover", record: str = "") -> str:
+    """A job whose start and end no hook has recorded, requeued and held."""
+    label = terminal.slurm.submit(comment)
+    terminal.slurm.peek(label).admin_comment = record
+    terminal.slurm.schedule()
+    terminal.slurm.requeue_and_hold(label)
+    terminal.slurm.end_epilog(label, "n1")
+    terminal.slurm.end_hook(label)
+    return label
+
+
+@pytest.mark.parametrize(
+    ("comment", "record", "limit"),
+    [
+        ("failover", "", 3),
+        ("failover", FIRST_RECORD, 2),
+        ("", FIRST_RECORD, 2),
+        ("failover [slurm-failover: off: the partition is spot]", "", 3),
+    ],
+    ids=["comment", "both", "option", "refused once"],
+)
+def test_a_job_that_its_node_stopped_is_taken_up_wherever_its_wish_stands(
+    terminal: Terminal, comment: str, record: str, limit: int
+) -> None:
+    label = hold_unrecorded(terminal, comment, record)
+    now = time.time()
+    word = Evidence(
+        "n1", int(label), now - 60, JobCause.HARDWARE, "Xid 79", now - 60, requeued=True
+    )
+    extra = write_evidence("", "n1", [word], now)
+    terminal.slurm.update_node("n1", NodeChange(extra=extra, drain="slurm-failover: Xid 79"))
+    assert terminal.type("reconcile").exit_code == 0
+    told = read_record(terminal.slurm.job(label).admin_comment)
+    assert told is not None
+    assert (told.state, told.retries, told.max_retries) == (State.FAILOVERINPROGRESS, 1, limit)
+    assert not terminal.slurm.job(label).held
+
+
+def test_where_no_node_can_be_seen_status_does_not_say_what_they_tell(
+    terminal: Terminal, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    label = hold_unrecorded(terminal)
+    monkeypatch.setattr(terminal.slurm, "nodes", lambda *_: [])
+    words = "no start of it is recorded: reconcile takes it up if its node did that"
+    assert words in terminal.type("status", label).output
+
+
 @pytest.mark.parametrize(
     ("restarts", "ages", "by_node"),
     [
@@ -633,11 +686,7 @@ def test_nodes_of_a_healthy_cluster_says_so_and_asked_for_shows_them(terminal: T
 def test_a_job_that_is_held_and_of_which_nothing_is_recorded_can_be_released_unless_by_its_node(
     terminal: Terminal, restarts: int, ages: list[float], by_node: bool
 ) -> None:
-    label = terminal.slurm.submit("failover")
-    terminal.slurm.schedule()
-    terminal.slurm.requeue_and_hold(label)
-    terminal.slurm.end_epilog(label, "n1")
-    terminal.slurm.end_hook(label)
+    label = hold_unrecorded(terminal)
     terminal.slurm.peek(label).restarts = restarts
     now, job_id = time.time(), int(label)
     words = [
@@ -654,7 +703,7 @@ def test_a_job_that_is_held_and_of_which_nothing_is_recorded_can_be_released_unl
     )
     assert (f"Held. Start it again: scontrol release {label}" in shown) is not by_node
     (job,) = terminal.slurm.jobs([label])
-    stop = find_stop_without_record(job, terminal.slurm.nodes(), now)
+    stop = find_stop_without_record(job, None, terminal.slurm.nodes(), now)
     assert (stop is not None) is by_node
 
 
