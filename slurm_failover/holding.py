@@ -32,9 +32,11 @@ class JobGpus:
 
 def job_gpus(job: JobFacts, node: str) -> JobGpus:
     """What Slurm's controller says of the GPUs that a job holds on ``node``. Of one that completes
-    it has forgotten that: then none named is none held for a job that never asked for any.
+    it has forgotten that: then none named is none held for a job that never asked for any, and has
+    no whole nodes, with which it was given their GPUs (gres_stepmgr_job_alloc_whole_node).
     """
-    if not job.gres_detail and job.wants_gpus:
+    may_hold = job.wants_gpus or (job.has_whole_nodes and job.has("COMPLETING"))
+    if not job.gres_detail and may_hold:
         return JobGpus(job.job_id)
     return JobGpus(job.job_id, indexes_on_node(job.gres_detail, job.allocated, node))
 

@@ -170,8 +170,9 @@ class JobFacts:
     ``stdout`` is the path of the job's output, with what differs between nodes (``%N``) unresolved.
     ``gres_detail`` says of each node which GRES the job holds there; ``allocated`` are the names of
     these nodes in the same order, which that of ``nodes`` need not be. A job that completes has no
-    such detail any more (seen on 24.11.5 and 26.05.5); ``wants_gpus`` still says that it asked for
-    GPUs or shares of them, or holds such.
+    such detail any more (seen on 24.11.5 and 26.05.5); ``wants_gpus`` still says that a TRES of
+    GPUs or of shares of them is among those that it asked for or holds, and ``has_whole_nodes``
+    that no other job, or none of another user's, shares its nodes.
     """
 
     job_id: int
@@ -204,6 +205,7 @@ class JobFacts:
     gres_detail: tuple[str, ...] = ()
     allocated: tuple[str, ...] = ()
     wants_gpus: bool = False
+    has_whole_nodes: bool = False
     node_count: int = 0
     components: tuple[int, ...] = ()
     federation: str = ""

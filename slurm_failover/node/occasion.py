@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from slurm_failover.evidence import SAME_ATTEMPT
+from slurm_failover.node.attempts import told_at_start
 
 if TYPE_CHECKING:
     from slurm_failover.holding import JobGpus
@@ -33,10 +34,12 @@ class Ended:
 
     def is_of(self, job: JobFacts) -> bool:
         """Whether this attempt of a job is what ends: a later one may run here by now. Of one that
-        is requeued slurmctld tells no start.
+        is requeued, only the note of its start tells which it is.
         """
-        is_same = job.has("PENDING") or abs(job.start - self.start) <= SAME_ATTEMPT
-        return job.job_id == self.gpus.job_id and is_same
+        if job.job_id != self.gpus.job_id:
+            return False
+        is_unknown = job.has("PENDING") and not told_at_start(str(job.job_id))
+        return is_unknown or abs(job.start - self.start) <= SAME_ATTEMPT
 
     def has_news(self, log: Look, ledger: Ledger) -> bool:
         """Whether the node may have something to say of this job's time, judged before or not."""

@@ -62,6 +62,7 @@ def read_job(raw: Any) -> JobFacts:
         priority=read_number(raw.get("priority")),
         gres_detail=_texts(raw.get("gres_detail")),
         wants_gpus=_wants_gpus(raw),
+        has_whole_nodes=_object(_object(raw, "job_resources"), "nodes").get("whole") is True,
         allocated=_allocated(raw),
         node_count=read_number(raw.get("node_count")),
         components=_components(raw),

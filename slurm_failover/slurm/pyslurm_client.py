@@ -165,7 +165,7 @@ class Pyslurm(Scontrol):
         self._asked = 0
 
     def jobs(self, job_ids: Collection[str] = ()) -> list[JobFacts]:
-        """See the protocol. ``gres_detail``, ``allocated`` and ``wants_gpus`` may be unset."""
+        """See the protocol. What a job holds of its nodes may be unset."""
         raws = self._ask({"jobs": list(job_ids)}, named=bool(job_ids))
         if raws is None:
             return super().jobs(job_ids)

@@ -7,8 +7,8 @@ node is *unclear*, and whoever asked asks scontrol about it. Seen on 26.05.5:
 - of an exit code from 128 on what is above 128, which can not be told from a smaller one;
 - a description of the state in place of its reason, where there is one;
 - of a node in part use MIXED, whatever it was;
-- ``gres_detail``, ``allocated`` and ``wants_gpus`` not at all: only ``jobs_on`` is sure to tell
-  them;
+- ``gres_detail``, ``allocated``, ``wants_gpus`` and ``has_whole_nodes`` not at all: only
+  ``jobs_on`` is sure to tell them;
 - of a node's GRES what a parser of its own makes of them, which fails on some: not read.
 """
 

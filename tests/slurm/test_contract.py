@@ -213,12 +213,14 @@ def test_both_adapters_tell_the_same_of_all_jobs_and_nodes(bound: Cluster) -> No
     assert {state for node in nodes.values() for state in node.states} >= {"DRAIN", "MIXED"}
 
 
+UNTOLD = {"wants_gpus": False, "has_whole_nodes": False}
+
+
 def picture(cluster: Cluster, client: str) -> Picture:
     """All that an adapter tells, save for the GPUs that jobs hold and nodes have."""
     slurm = Remote(cluster, client)
     jobs = {
-        job.job_id: replace(job, gres_detail=(), allocated=(), wants_gpus=False)
-        for job in slurm.jobs()
+        job.job_id: replace(job, gres_detail=(), allocated=(), **UNTOLD) for job in slurm.jobs()
     }
     return jobs, {node.name: replace(node, gpus=None) for node in slurm.nodes()}
 

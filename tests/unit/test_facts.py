@@ -74,12 +74,15 @@ def test_a_job_is_read_with_all_that_a_decision_needs() -> None:
         ({"tres_per_node": "gres/gpu:0"}, False),
         ({"tres_req_str": "cpu=1,license/gpu=1"}, False),
         ({"tres_freq": "gpu:high", "tres_bind": "gres/gpu:closest"}, False),
-        # as --exclusive=user has it too, which gets no GPU by that
-        ({"job_resources": {"nodes": {"whole": True}}}, False),
     ],
 )
 def test_a_job_wants_gpus_if_any_of_its_tres_are_such(told: dict[str, object], wants: bool) -> None:
     assert read_job(JOB | told).wants_gpus is wants
+
+
+def test_a_job_with_whole_nodes_is_told_from_one_with_a_share() -> None:
+    whole = {"job_resources": {"nodes": {"whole": True}}}
+    assert [read_job(JOB | told).has_whole_nodes for told in ({}, whole)] == [False, True]
 
 
 def test_an_array_task_is_named_by_its_array() -> None:

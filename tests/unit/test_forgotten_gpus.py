@@ -188,3 +188,27 @@ def test_a_job_that_completes_is_not_said_to_run_on(
     node.record(LOST)
     assert node.checks().check_health()
     assert any(f"job {label} runs on: " in line for line in node.said) is not completes
+
+
+@pytest.mark.parametrize("state", ["FAILED", "PENDING"])
+def test_an_end_that_is_told_late_is_not_that_of_an_attempt_which_completes_since(
+    node: Forgetful, monkeypatch: pytest.MonkeyPatch, state: str
+) -> None:
+    """The first held GPU 1, and the second GPU 0, which has the fault."""
+    label, now = node.run_job(), round(time.time())
+    end = {"SLURM_JOB_GPUS": "1", "SLURM_JOB_START_TIME": str(now - 95), ends.ENDED: str(now - 40)}
+    path = ends.leave_end(f"{node.settings.state.directory}/node", node.environment | end)
+    os.utime(path, (now - 100, now - 100))
+    told = {"SLURM_JOB_START_TIME": str(now - 20), "SLURM_JOB_GPUS": "0"}
+    attempts.open_attempt(node.environment | told, node.settings, pytest.fail)
+    ask, start = node.slurm.jobs_on, now + 9000 if state == "PENDING" else now - 20
+    completes = {"states": frozenset({state, "COMPLETING"}), "start": float(start)}
+    monkeypatch.setattr(
+        node.slurm, "jobs_on", lambda name: [replace(job, **completes) for job in ask(name)]
+    )
+    node.record(LOST, age=5)
+    node.environment = {"SLURMD_NODENAME": "n1"}
+    node.checks().check_health()
+    assert node.reason.endswith(f"(job {label})")
+    [entry] = read_evidence("n1", node.slurm.peek_node("n1").extra)
+    assert (entry.cause, entry.start) == (JobCause.HARDWARE, now - 20)

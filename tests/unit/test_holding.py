@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import pytest
 
 from slurm_failover.gres import GresSlot
@@ -41,18 +43,20 @@ def test_a_hook_s_environment_says_what_its_job_holds(
 
 
 @pytest.mark.parametrize(
-    ("detail", "wants_gpus", "held"),
+    ("detail", "facts", "held"),
     [
-        (("gpu:1(IDX:1)",), True, frozenset({1})),
-        ((), False, frozenset()),
-        ((), True, None),
+        (("gpu:1(IDX:1)",), {"wants_gpus": True}, frozenset({1})),
+        ((), {}, frozenset()),
+        ((), {"wants_gpus": True}, None),
+        ((), {"has_whole_nodes": True}, frozenset()),
+        ((), {"has_whole_nodes": True, "states": frozenset({"FAILED", "COMPLETING"})}, None),
     ],
-    ids=["told", "it never asked for any", "it has asked for some"],
+    ids=["told", "none", "asked for", "whole nodes", "had whole nodes"],
 )
 def test_slurmctld_that_names_no_gpu_of_a_job_may_have_forgotten_it(
-    detail: tuple[str, ...], wants_gpus: bool, held: frozenset[int] | None
+    detail: tuple[str, ...], facts: dict[str, Any], held: frozenset[int] | None
 ) -> None:
-    job = JobFacts(7, "7", gres_detail=detail, allocated=("n1",), wants_gpus=wants_gpus)
+    job = JobFacts(7, "7", gres_detail=detail, allocated=("n1",), **facts)
     assert job_gpus(job, "n1") == JobGpus(7, held)
 
 
