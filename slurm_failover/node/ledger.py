@@ -139,9 +139,12 @@ def _event(raw: dict[str, Any], kinds: Mapping[str, Callable[[Any], Any]]) -> Ev
     from slurm_failover.model import Event
 
     try:
-        return Event(**{key: kinds[key](v) if v and key in kinds else v for key, v in raw.items()})
+        event = Event(**{key: kinds[key](v) if v and key in kinds else v for key, v in raw.items()})
     except (TypeError, ValueError):
         return None
+    times, names = (event.time, event.last_time), (event.rule, event.because, event.pci or "")
+    is_sound = all(isinstance(time, int | float | None) for time in times)
+    return event if is_sound and all(isinstance(name, str) for name in names) else None
 
 
 def _enums() -> dict[str, Callable[[Any], Any]]:
@@ -210,7 +213,14 @@ def write_ledger(ledger: Ledger) -> str:
 
 def _note(raw: dict[str, Any]) -> SourceNote:
     """A later release may note more."""
-    return SourceNote(**{key: raw[key] for key in vars(SourceNote()) if key in raw})
+    return SourceNote(
+        time=float(raw.get("time", 0.0)),
+        unseen=str(raw.get("unseen", "")),
+        memory=str(raw.get("memory", "")),
+        uptime=float(raw.get("uptime", 0.0)),
+        told=float(raw.get("told", 0.0)),
+        seen=str(raw.get("seen", "")),
+    )
 
 
 def _fault(raw: dict[str, Any]) -> JudgedFault:

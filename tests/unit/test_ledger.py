@@ -14,6 +14,7 @@ from slurm_failover.node.ledger import (
     JudgedFault,
     Ledger,
     SourceNote,
+    read_events_kept,
     read_ledger,
     write_ledger,
 )
@@ -79,3 +80,22 @@ def test_what_a_later_release_notes_of_a_source_is_passed_over() -> None:
     raw = json.loads(write_ledger(ledger))
     raw["sources"]["nvml"]["later"] = [1]
     assert read_ledger(json.dumps(raw)) == ledger
+
+
+@pytest.mark.parametrize(
+    "change",
+    [{"time": "soon"}, {"last_time": []}, {"pci": 5}, {"rule": None}, {"because": 1}],
+)
+def test_a_kept_event_that_makes_no_sense_is_left_out(change: dict[str, Any]) -> None:
+    sound = {"kind": "k", "klass": "hardware", "scope": "gpu", "rule": "r", "because": "b"}
+    ledger = Ledger("boot-1", events=(sound, {**sound, **change}))
+    assert [event.rule for event in read_events_kept(ledger)] == ["r"]
+
+
+@pytest.mark.parametrize("key", ["time", "uptime", "told"])
+@pytest.mark.parametrize("value", [None, "soon", []])
+def test_a_note_of_a_source_that_makes_no_sense_is_a_damaged_ledger(key: str, value: Any) -> None:
+    raw = json.loads(write_ledger(Ledger("boot-1", sources={"nvml": SourceNote(5.0)})))
+    raw["sources"]["nvml"][key] = value
+    with pytest.raises(ValueError):
+        read_ledger(json.dumps(raw))
