@@ -24,7 +24,8 @@ class FaultNote:
     ``attempts`` are the attempts of jobs that it hit, each by job id and start; ``who`` names the
     users of these jobs in a way that tells two of them apart and no more. ``waits`` says that the
     node has not been drained for it yet, ``observed`` that it was judged in observe mode, so that
-    the node was never drained for it.
+    the node was never drained for it. ``last`` is when the
+    fault was last seen by then, in whole seconds; 0 where that is not known.
     """
 
     node: str
@@ -36,6 +37,7 @@ class FaultNote:
     who: tuple[str, ...] = ()
     waits: bool = False
     observed: bool = False
+    last: float = 0.0
 
 
 def read_notes(node: str, extra: str) -> list[FaultNote]:
@@ -82,6 +84,7 @@ def _merge(old: FaultNote, new: FaultNote) -> FaultNote:
         who=tuple(sorted({*old.who, *new.who}))[-KEEP_AT_MOST:],
         waits=new.waits,
         observed=new.observed and (old.observed or old.waits),
+        last=max(old.last, new.last),
     )
 
 
@@ -100,8 +103,9 @@ def _encode(note: FaultNote) -> dict[str, Any]:
         "who": list(note.who),
         "waits": note.waits,
         "observed": note.observed,
+        "last": round(note.last),
     }
-    return {key: item for key, item in value.items() if item not in ("", [], False)}
+    return {key: item for key, item in value.items() if item not in ("", [], False, 0.0)}
 
 
 def _decode(node: str, item: object) -> FaultNote | None:
@@ -119,6 +123,7 @@ def _decode(node: str, item: object) -> FaultNote | None:
             who=tuple(str(one) for one in item.get("who", [])),
             waits=item.get("waits") is True,
             observed=item.get("observed") is True,
+            last=embed.read_time(item["last"]) if "last" in item else 0.0,
         )
     except (KeyError, TypeError, ValueError, OverflowError):
         return None

@@ -7,7 +7,7 @@ which changes nothing that was done.
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from functools import cached_property
 from typing import TYPE_CHECKING
@@ -131,9 +131,8 @@ class Attendant:
         from slurm_failover.node.gpu_events import not_in_log
 
         log = look_at_log(self._settings.sources).until(last)
-        before = read_faults(log.until(ledger.cursor), self.rules())
-        records = read_faults(log.after(ledger.cursor), self.rules())
-        records = self._leave_out_old(records, old)
+        records, known = self._part(read_faults(log.after(ledger.cursor), self.rules()), old)
+        before = (*read_faults(log.until(ledger.cursor), self.rules()), *known)
         shown = not_in_log(shown, (*before, *records))
         kept = read_events_kept(ledger)
         again = [event for event in shown if any(is_same(old, event) for old in kept)]
@@ -144,24 +143,26 @@ class Attendant:
             new, again = shown, []
         return Blame((*records, *new), (*before, *kept, *again)), standing, shown
 
-    def _leave_out_old(self, records: Iterable[Event], old: Ledger) -> list[Event]:
-        """Without what was there before the node's very first look, or was judged before its ledger
-        was taken away.
+    def _part(self, records: Sequence[Event], old: Ledger) -> tuple[list[Event], list[Event]]:
+        """What is new of the ``records``, and what was there before the node's very first look, or
+        was judged before its ledger was taken away.
         """
         from slurm_failover.model import NodeAction
         from slurm_failover.node.blame import Blame
 
         since = old.since(self._now, self._settings.sources.first_look)
-        found = [event for event in records if last_of(event) >= since]
-        if old.boot or Blame(tuple(found)).of_node().node is NodeAction.NONE:
-            return found
-        judged = self._judged_until()
-        return [event for event in found if last_of(event) > judged]
+        new = [event for event in records if last_of(event) >= since]
+        if not old.boot and Blame(tuple(new)).of_node().node is not NodeAction.NONE:
+            judged = self._judged_until()
+            # Both the note and the record tell their time to the second.
+            new = [event for event in new if last_of(event) > judged + 1]
+        return new, [event for event in records if event not in new]
 
     def _judged_until(self) -> float:
         """Until when this node's log was judged before the ledger that is not there any more, in
         seconds since the epoch: an admin has returned the node to service since, as Slurm keeps of
-        what it was drained for. 0 where Slurm keeps nothing, or does not answer.
+        what it was drained for. 0 where Slurm keeps nothing, or does not answer. What lies ahead
+        was written before the clock was set, and tells nothing.
         """
         from slurm_failover.breaker import read_notes
         from slurm_failover.errors import SlurmError
@@ -171,7 +172,8 @@ class Attendant:
             notes = read_notes(self._node, self._facts.extra) if is_in_service(self._facts) else ()
         except SlurmError:
             return 0.0
-        return min(self._now, max((note.time for note in notes if not note.waits), default=0.0))
+        judged = (time for note in notes if not note.waits for time in (note.time, note.last))
+        return max((time for time in judged if time <= self._now + 1), default=0.0)
 
     def _came_back(self, *, others: bool) -> bool:
         """Whether the node is in service again, in spite of what still holds. Where Slurm does not

@@ -24,6 +24,7 @@ from slurm_failover.breaker import (
     write_notes,
 )
 from slurm_failover.model import Scope
+from slurm_failover.node.ledger import last_of
 from slurm_failover.node.respond import is_in_service
 from slurm_failover.slurm.client import NodeChange
 
@@ -149,6 +150,7 @@ def note_fault(node: str, fault: Judgement, hit: Iterable[JobFacts], sysfs: str)
         driver=read_driver(sysfs) if of_gpu else "",
         attempts=tuple(sorted((job.job_id, round(job.start)) for job in jobs)),
         who=tuple(sorted({_token(job.user) for job in jobs if job.user})),
+        last=round(max((last_of(event) for event in fault.events), default=0.0)),
     )
 
 

@@ -13,7 +13,7 @@ import pytest
 from fake_slurmctld import FakeSlurm
 
 from slurm_failover import files
-from slurm_failover.breaker import Word, read_notes, write_word
+from slurm_failover.breaker import FaultNote, Word, read_notes, write_notes, write_word
 from slurm_failover.breaker.word import OPEN
 from slurm_failover.errors import SlurmUnavailable, SourceUnreadable
 from slurm_failover.evidence import read_evidence
@@ -272,9 +272,57 @@ def test_a_node_that_was_resumed_is_not_drained_for_an_old_record_though_its_led
     forget_all(node)
     assert not node.checks().check_health()
     assert not node.slurm.peek_node("n1").flags
-    node.record(FATAL)
+    node.record(FATAL, age=-5)
     assert node.checks().check_health()
     assert node.reason
+
+
+@pytest.mark.parametrize("waits", [True, False], ids=["put off", "drained"])
+def test_what_was_judged_again_before_the_node_was_resumed_is_old_as_well(
+    node: Node, waits: bool
+) -> None:
+    word = write_word("", Word(OPEN, time.time() - 1)) if waits else ""
+    node.slurm.update_node("n2", NodeChange(comment=word))
+    node.record(LOST, age=20)
+    assert node.checks().check_health() is not waits
+    extra = node.slurm.peek_node("n1").extra
+    [note] = read_notes("n1", extra)
+    earlier = replace(note, time=note.time - 60, last=note.last - 60)
+    node.slurm.update_node("n1", NodeChange(extra=write_notes(extra, [earlier], note.time)))
+    node.record(LOST)
+    node.slurm.update_node("n2", NodeChange(comment=""))
+    node.checks().check_health()
+    node.slurm.resume("n1")
+    forget_all(node)
+    assert not node.checks().check_health()
+
+
+def test_a_note_that_lies_ahead_of_the_clock_makes_no_fault_old(node: Node) -> None:
+    ahead = FaultNote("n1", time.time() + 3600, "xid-79", "Xid 79")
+    node.slurm.update_node("n1", NodeChange(extra=write_notes("", [ahead], ahead.time)))
+    node.record(LOST)
+    assert node.checks().check_health()
+
+
+@pytest.mark.parametrize("forgets", [True, False])
+def test_what_is_too_old_for_a_drain_still_explains_the_job_that_it_hit(
+    node: Node, monkeypatch: pytest.MonkeyPatch, forgets: bool
+) -> None:
+    label = node.run_job()
+    environment = node.environment | {"SLURM_JOB_GPUS": "0,1"}
+    node.slurm.peek_node("n1").gpus = 2
+    node.slurmd.write_text("#!/bin/sh\nexit 1\n")
+    node.tell_held("", monkeypatch)
+    node.record(LOST)
+    node.environment = {"SLURMD_NODENAME": "n1"}
+    assert node.checks().check_health()
+    assert node.causes() == []
+    node.slurm.resume("n1")
+    if forgets:
+        forget_all(node)
+    node.environment = environment
+    assert not node.end_job(label)
+    assert node.causes() == [JobCause.HARDWARE]
 
 
 def test_a_fault_whose_drain_was_put_off_is_not_forgotten_with_the_ledger(node: Node) -> None:
