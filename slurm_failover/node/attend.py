@@ -151,12 +151,12 @@ class Attendant:
         from slurm_failover.node.blame import Blame
 
         since = old.since(self._now, self._settings.sources.first_look)
-        new = [event for event in records if last_of(event) >= since]
-        if not old.boot and Blame(tuple(new)).of_node().node is not NodeAction.NONE:
-            judged = self._judged_until()
+        recent = tuple(event for event in records if last_of(event) >= since)
+        if not old.boot and Blame(recent).of_node().node is not NodeAction.NONE:
             # Both the note and the record tell their time to the second.
-            new = [event for event in new if last_of(event) > judged + 1]
-        return new, [event for event in records if event not in new]
+            since = max(since, self._judged_until() + 1)
+        new = [event for event in records if last_of(event) >= since]
+        return new, [event for event in records if last_of(event) < since]
 
     def _judged_until(self) -> float:
         """Until when this node's log was judged before the ledger that is not there any more, in
