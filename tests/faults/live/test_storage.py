@@ -128,7 +128,7 @@ def test_a_job_that_no_hook_could_record_and_its_node_has_stopped_is_moved_later
     disowned.break_gpu(node)
     disowned.wait_ended(job)
     assert "chown -hR --reference=" in disowned.reconcile().stderr
-    assert disowned.show(job)["because"].startswith("requeued and held, and no start of it is")
+    assert disowned.show(job)["because"].startswith("held by its node, and no start of it is")
     own(disowned)
     disowned.bring_back(job)
     disowned.check_moved(job)
