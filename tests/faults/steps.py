@@ -25,6 +25,7 @@ from slurm_failover.controller.arrivals import Kind, Queue, from_environment
 from slurm_failover.controller.decider import Decider
 from slurm_failover.controller.notes import Notes
 from slurm_failover.errors import FailoverError, SlurmError, SlurmUnavailable
+from slurm_failover.node import attempts
 from slurm_failover.settings.tables import Settings
 from slurm_failover.slurm import connect
 from slurm_failover.sources import slurmd
@@ -144,6 +145,7 @@ class Machine:
         """A process on this host, with the fake's clock and with its side effects counted."""
         clock, write, remove = Clock(self.slurm), files.write_whole, files.remove
         make = files.make_folder
+        run = f"{self.settings.state.directory}/run"
 
         def write_whole(path: str, text: str) -> None:
             self._refuse(errno.ENOSPC, errno.EROFS)
@@ -168,6 +170,8 @@ class Machine:
                 (files, "write_whole", write_whole),
                 (files, "remove", remove_file),
                 (files, "make_folder", make_folder),
+                (attempts, "FOLDER", run),
+                (hooks, "OPENED", run),
                 (detach, "subprocess", SimpleNamespace(Popen=start, DEVNULL=None)),
                 (slurmd, "read_slots", lambda *_: ()),
                 (catalogue, "load_rules", _load_rules),

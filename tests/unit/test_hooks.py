@@ -231,6 +231,10 @@ sys.path.insert(0, sys.argv[1])
 from slurm_failover.settings import file as settings_file
 settings_file.load_settings.__defaults__ = (sys.argv[2],)
 from slurm_failover import hooks
+hooks.OPENED = sys.argv[4]
+if sys.argv[3] == "healthcheck":
+    from slurm_failover.node import alone
+    alone.FOLDER = sys.argv[4]
 print(json.dumps([hooks.main([sys.argv[3]]), sorted(sys.modules)]))
 """
 
@@ -240,8 +244,9 @@ def test_a_healthy_run_asks_nobody_and_imports_nothing_heavy(site: Site, name: s
     site.kmsg.write_text("6,1,100,-;usb 1-1: new device\n")
     checks = NodeChecks({"SLURMD_NODENAME": "n1"}, settings_file.load_settings(), print)
     assert not checks.check_health()
+    run = str(site.settings.parent / "run")
     done = subprocess.run(
-        [sys.executable, "-I", "-S", "-c", CHILD, str(ROOT), str(site.settings), name],
+        [sys.executable, "-I", "-S", "-c", CHILD, str(ROOT), str(site.settings), name, run],
         env={"SLURM_JOB_ID": "100", "SLURMD_NODENAME": "n1", "PYTHONPATH": "/nowhere"},
         capture_output=True,
         text=True,
