@@ -33,6 +33,7 @@ from slurm_failover.node.remember import (
 
 if TYPE_CHECKING:
     from slurm_failover.catalogue import Catalogue
+    from slurm_failover.errors import HookEnded, SlurmError
     from slurm_failover.gres import GresSlot
     from slurm_failover.model import Event, JobFacts, Judgement, NodeFacts
     from slurm_failover.node.blame import Blame, Share
@@ -62,6 +63,7 @@ class Attendant:
         self._connect = connect
         self._say = say
         self._now = time.time()
+        self._silence: SlurmError | HookEnded | None = None
 
     def attend(
         self, old: Ledger, log: Look, readings: Sequence[Reading], occasion: Occasion
@@ -102,10 +104,15 @@ class Attendant:
         """This node, or all where one look serves the circuit breaker as well: scontrol asks for
         all nodes whatever is to be shown (scontrol_load_nodes in its info_node.c).
         """
+        from slurm_failover.errors import HookEnded, SlurmError
         from slurm_failover.node.breaker import counts_faults
 
         counts = counts_faults(self._settings.breaker)
-        return self._connect().nodes(self._node if counts else "")
+        try:
+            return self._connect().nodes(self._node if counts else "")
+        except (SlurmError, HookEnded) as error:
+            self._silence = error
+            raise
 
     @cached_property
     def _facts(self) -> NodeFacts:
@@ -135,7 +142,9 @@ class Attendant:
         before = (*read_faults(log.until(ledger.cursor), self.rules()), *known)
         shown = not_in_log(shown, (*before, *records))
         kept = read_events_kept(ledger)
-        again = [event for event in shown if any(is_same(old, event) for old in kept)]
+        again = [event for event in shown if any(is_same(one, event) for one in kept)]
+        # What a drain is put off for is judged anew until it is made: a counter tells of it once.
+        again = [event for event in again if not old.note(event.source).told]
         new = [event for event in shown if event not in again]
         everything = Blame((*records, *shown), (*before, *kept)).of_node()
         standing = "" if everything.node is NodeAction.NONE else everything.because
@@ -165,12 +174,12 @@ class Attendant:
         was written before the clock was set, and tells nothing.
         """
         from slurm_failover.breaker import read_notes
-        from slurm_failover.errors import SlurmError
+        from slurm_failover.errors import HookEnded, SlurmError
         from slurm_failover.node.respond import is_in_service
 
         try:
             notes = read_notes(self._node, self._facts.extra) if is_in_service(self._facts) else ()
-        except SlurmError:
+        except (SlurmError, HookEnded):
             return 0.0
         judged = (time for note in notes if not note.waits for time in (note.time, note.last))
         return max((time for time in judged if time <= self._now + 1), default=0.0)
@@ -202,6 +211,8 @@ class Attendant:
             return Outcome(ledger, standing=standing)
         acts = self._settings.failover.mode == "act"
         try:
+            if self._silence is not None:
+                raise self._silence
             judged, waits = self._respond(ledger, blame, fault, occasion)
         except (SlurmError, HookEnded) as error:
             # A Prolog has to ask Slurm once more before it may fail, and has no time for that.

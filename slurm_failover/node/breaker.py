@@ -88,8 +88,22 @@ class Gate:
         asking = replace(new, waits=True)
         notes = add_note(before, asking, self._site.window, in_service=is_in_service(facts))
         own = next(note for note in notes if note.code == new.code and note.waits)
-        noted = write_notes(facts.extra if extra is None else extra, notes, new.time)
-        is_new = own not in before
+        # That it was seen once more is news with the drain alone: else each look would write it.
+        known = next((note for note in before if replace(note, last=own.last) == own), None)
+        text = facts.extra if extra is None else extra
+        waiting = [known if known and note is own else note for note in notes]
+        noted = write_notes(text, waiting, new.time)
+        answer = self._put_the_question(facts, noted, own, known is None, seen)
+        return answer if answer.waits else replace(answer, extra=write_notes(text, notes, new.time))
+
+    def _put_the_question(
+        self,
+        facts: NodeFacts,
+        noted: str,
+        own: FaultNote,
+        is_new: bool,
+        seen: Sequence[NodeFacts],
+    ) -> Answer:
         if not counts_faults(self._site):
             answer = self._look(facts, noted, own, is_new, seen or self._slurm.nodes())
             return self._leave_note(answer) if answer.waits else answer

@@ -18,8 +18,9 @@ from test_checks import LOST
 from slurm_failover.breaker import Word, read_notes, write_word
 from slurm_failover.breaker.word import OPEN
 from slurm_failover.errors import SlurmUnavailable
+from slurm_failover.happening import Happening
 from slurm_failover.model import JobCause
-from slurm_failover.node import attend, readings, untold
+from slurm_failover.node import account, attend, readings, untold
 from slurm_failover.slurm.client import NodeChange
 from slurm_failover.sources import kmsg
 
@@ -581,6 +582,25 @@ def test_a_state_that_is_gone_ends_the_wait_for_its_drain(node: GpuNode) -> None
     assert not node.is_drained
 
 
+def test_a_drain_that_waits_is_told_of_once_however_often_its_fault_is_seen(
+    node: GpuNode, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    told: list[Happening] = []
+    monkeypatch.setattr(account, "reporter", lambda *_: told.append)
+    open_breaker(node)
+    node.gpus(gpu1__remap_failed=1)
+    node.checks().check_health()
+    node.slurm.calls.clear()
+    begun = time.time()
+    # When it was last seen is noted to the second.
+    for later in (begun + 2, begun + 4):
+        monkeypatch.setattr("time.time", lambda at=later: at)
+        node.checks().check_health()
+    assert [str(one.kind) for one in told] == ["drain-put-off"]
+    assert len(read_notes("n1", node.slurm.peek_node("n1").extra)) == 1
+    assert "update_node" not in node.slurm.calls
+
+
 def test_a_look_at_another_source_ends_the_wait_for_no_drain(node: GpuNode) -> None:
     counter = memory_errors(node)
     label = node.run_job()
@@ -593,9 +613,10 @@ def test_a_look_at_another_source_ends_the_wait_for_no_drain(node: GpuNode) -> N
     assert [note.waits for note in read_notes("n1", node.slurm.peek_node("n1").extra)] == [True]
 
 
+@pytest.mark.parametrize("meanwhile", ["in service", "drained by an admin", "down"])
 @pytest.mark.parametrize("source", ["a counter of a GPU", "a counter in sysfs", "the BMC's log"])
 def test_a_drain_that_was_put_off_is_made_later_for_what_a_source_tells_once(
-    node: GpuNode, source: str
+    node: GpuNode, source: str, meanwhile: str
 ) -> None:
     counter = node.folder / "sys/devices/system/edac/mc/mc0/ue_count"
     counter.parent.mkdir(parents=True)
@@ -612,9 +633,16 @@ def test_a_drain_that_was_put_off_is_made_later_for_what_a_source_tells_once(
         counter.write_text("2\n")
     else:
         bmc(node, log=logged + logged.replace("   1", "   2").replace("Presence", "Failure"))
+    assert not node.checks().check_health()
+    if meanwhile == "drained by an admin":
+        node.slurm.drain("n1", "maintenance")
+    elif meanwhile == "down":
+        node.slurm.lose_node("n1")
     for _ in range(2):
         assert not node.checks().check_health()
     assert [note.waits for note in read_notes("n1", node.slurm.peek_node("n1").extra)] == [True]
+    if meanwhile != "in service":
+        node.slurm.resume("n1")
 
     node.slurm.update_node("n2", NodeChange(comment=""))
     assert node.checks().check_health()

@@ -15,7 +15,7 @@ from fake_slurmctld import FakeSlurm
 from slurm_failover import files
 from slurm_failover.breaker import FaultNote, Word, read_notes, write_notes, write_word
 from slurm_failover.breaker.word import OPEN
-from slurm_failover.errors import SlurmUnavailable, SourceUnreadable
+from slurm_failover.errors import HookEnded, SlurmUnavailable, SourceUnreadable
 from slurm_failover.evidence import read_evidence
 from slurm_failover.model import JobCause, JobFacts
 from slurm_failover.node import attempts, memory
@@ -595,6 +595,27 @@ def test_a_verdict_that_slurm_can_not_be_told_stands_and_is_acted_upon_later(
     assert node.reason == ""
     assert node.checks().check_health()
     assert node.reason.startswith("slurm-failover: ")
+
+
+@pytest.mark.parametrize("first", [False, True], ids=["a later look", "the first look"])
+def test_a_verdict_stands_where_the_hooks_time_is_over_while_slurm_does_not_answer(
+    node: Node, monkeypatch: pytest.MonkeyPatch, first: bool
+) -> None:
+    asked: list[object] = []
+
+    def run_out_of_time(*what: object) -> None:
+        asked.append(what)
+        raise HookEnded("the hook was ended before it was done")
+
+    monkeypatch.setattr("slurm_failover.node.untold.start_detached", lambda *_: None)
+    if not first:
+        node.checks().check_health()
+    label = node.run_job()
+    node.record(LOST)
+    monkeypatch.setattr(node.slurm, "nodes", run_out_of_time)
+    monkeypatch.setattr(node.slurm, "jobs_on", run_out_of_time)
+    assert node.end_job(label)
+    assert len(asked) == 1
 
 
 def test_a_look_that_another_one_keeps_out_is_no_verdict(
