@@ -12,7 +12,7 @@ from typing import Any
 
 from slurm_failover import embed
 from slurm_failover.errors import RecordError
-from slurm_failover.optin import strip_mirror
+from slurm_failover.optin import has_wish, strip_mirror
 
 VERSION = 1
 COMMENT_LIMIT = 1024
@@ -58,9 +58,9 @@ class Attempt:
 class Record:
     """The trusted record of one job.
 
-    ``by_option`` says that the wish stood in no comment. ``restarts`` is Slurm's count of the job's
-    restarts, as it is to be while the job is held and when it was decided on; 0 where that is not
-    known.
+    ``by_option`` says that the job was submitted with ``--failover``. ``restarts`` is Slurm's count
+    of the job's restarts, as it is to be while the job is held and when it was decided on; 0 where
+    that is not known.
     ``lost`` is the node that Slurm lost under this attempt; ``backoffs`` counts the tries in a row
     that found no container image, and ``pause`` is how many seconds the next one waits.
     """
@@ -86,6 +86,13 @@ class Record:
             return self
         ended = replace(self.attempt, outcome=outcome, because=because)
         return replace(self, attempt=ended, history=(*self.history, ended)[-HISTORY_LIMIT:])
+
+
+def is_wished(comment: str, record: Record | None) -> bool:
+    """Whether a job's owner wants failover by now. The option stands for good, and only the record
+    tells of it; the comment is its owner's to change, also while the job runs.
+    """
+    return has_wish(comment) or (record is not None and record.by_option)
 
 
 def read_record(admin_comment: str) -> Record | None:

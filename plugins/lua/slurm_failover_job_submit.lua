@@ -24,7 +24,7 @@ local NO_REQUEUE = 0
 
 -- The record of a job that waits for its first start, as slurm_failover/record.py writes it. Slurm
 -- shows nobody the value of --failover: without this, nothing would tell that such a job is flagged.
-local FIRST_RECORD = '{"slurm-failover":{"v":1,"state":"armed","retries":0,"max":%d,'
+local FIRST_RECORD = '{"slurm-failover":{"v":1,"state":"armed","retries":0,"max":%d,"option":true,'
 	.. '"attempt":[1,"",0,0,"",""]}}'
 
 -- The value of --failover in the job control environment of a job_desc or job_rec. Its list counts

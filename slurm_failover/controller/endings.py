@@ -13,10 +13,11 @@ from slurm_failover.controller.notes import Note, Notes
 from slurm_failover.deed import Deed
 from slurm_failover.evidence import choose, is_drained_by_us, read_evidence
 from slurm_failover.model import JobFacts, Limits, NodeFacts
-from slurm_failover.optin import has_wish, read_opt_in
+from slurm_failover.optin import read_opt_in
 from slurm_failover.policy import Ending, describe_end, read_ending, retry_limit
 from slurm_failover.record import (
     Record,
+    is_wished,
     read_record,
     write_mirror,
     write_record,
@@ -53,7 +54,7 @@ def record_start(
     # Before the job ever ran there was nothing for us to record: such a record is a forgery.
     old = read_record(job.admin_comment) if job.restarts else None
     record = lifecycle.start_attempt(job, old, retry_limit(wish, limits))
-    record = replace(record, by_option=not has_wish(job.comment))
+    record = replace(record, by_option=arrival.option is not None)
     slurm.update_job(job.label, write_both(job, record))
     if old is not None and is_restart(old, record):
         report(account_restart(job, old, record))
@@ -103,13 +104,14 @@ def find_missed_end(
     """A note for an end of which EpilogSlurmctld died before it left one; None if there is none.
 
     ``record`` still shows the attempt as running. A job whose owner took the wish back meanwhile is
-    not brought back.
+    not brought back; where a node of ours stopped it before, it is not left held either.
     """
-    if job.has("COMPLETING", "RUNNING") or not (has_wish(job.comment) or record.by_option):
+    if job.has("COMPLETING", "RUNNING"):
         return None
     ended = _with_lost_node(replace(job, start=record.attempt.start), record, nodes)
     ending, _ = _read_ending(ended, record, nodes, limits)
-    if ending in (Ending.LEFT_ALONE, Ending.SENT_BACK):
+    is_ours = ending is Ending.STOPPED_BY_NODE or is_wished(job.comment, record)
+    if ending in (Ending.LEFT_ALONE, Ending.SENT_BACK) or not is_ours:
         return None
     return Note(job.job_id, job.label, ending, lifecycle.hold(record, ended, ending, time.time()))
 

@@ -14,9 +14,9 @@ from slurm_failover.controller.endings import write_both
 from slurm_failover.deed import Deed
 from slurm_failover.evidence import SAME_ATTEMPT, read_evidence
 from slurm_failover.model import Evidence, JobFacts, Limits, NodeFacts
-from slurm_failover.optin import has_wish, read_refusal
+from slurm_failover.optin import SITE_DEFAULT, has_wish, read_refusal
 from slurm_failover.policy import Action, decide
-from slurm_failover.record import Record, State, Step
+from slurm_failover.record import Record, State, Step, is_wished
 from slurm_failover.refusal import refuse_job
 from slurm_failover.slurm.client import Slurm
 from slurm_failover.stopped import read_stops, read_stops_without_record
@@ -103,7 +103,7 @@ def find_missed_arrival(job: JobFacts, record: Record | None, now: float) -> Arr
     kind = _kind(job, now)
     if kind is None:
         return None
-    return Arrival(kind, str(job.job_id), job.start, job.nodes, _option(job, record))
+    return Arrival(kind, str(job.job_id), job.start, job.nodes, _option(record))
 
 
 def find_unrecorded_stop(
@@ -124,12 +124,16 @@ def find_stop_without_record(
 
 
 def _end_of(job: JobFacts, record: Record | None, words: Collection[Evidence]) -> Arrival | None:
-    """The arrival of the latest end of which the words of nodes tell."""
+    """The arrival of the latest end of which the words of nodes tell. What a node has stopped is
+    taken up though its owner took the wish back since: it would stay held for ever.
+    """
     if not words:
         return None
+    asked = str(record.max_retries) if record is not None else SITE_DEFAULT
+    option = _option(record) if has_wish(job.comment) else asked
     start = max(word.start for word in words)
     names = ",".join(sorted(word.node for word in words if word.start == start))
-    return Arrival(Kind.END, str(job.job_id), start, names, _option(job, record))
+    return Arrival(Kind.END, str(job.job_id), start, names, option)
 
 
 def _is_denied(job: JobFacts, record: Record) -> bool:
@@ -151,7 +155,9 @@ def overturn(
 
 
 def _is_flagged(job: JobFacts, record: Record | None) -> bool:
-    return record is not None or (has_wish(job.comment) and not read_refusal(job.comment))
+    if record is None:
+        return has_wish(job.comment) and not read_refusal(job.comment)
+    return is_wished(job.comment, record)
 
 
 def _kind(job: JobFacts, now: float) -> Kind | None:
@@ -166,9 +172,9 @@ def _has_failed(job: JobFacts) -> bool:
     return job.has("FAILED", "OUT_OF_MEMORY")
 
 
-def _option(job: JobFacts, record: Record | None) -> str | None:
-    """What the job's ``--failover`` asked for, where its comment does not say."""
-    return str(record.max_retries) if record is not None and not has_wish(job.comment) else None
+def _option(record: Record | None) -> str | None:
+    """What the job's ``--failover`` asked for, if it was submitted with that."""
+    return str(record.max_retries) if record is not None and record.by_option else None
 
 
 def _may_be_stopped(job: JobFacts, record: Record | None, limits: Limits) -> bool:
@@ -179,8 +185,7 @@ def _may_be_stopped(job: JobFacts, record: Record | None, limits: Limits) -> boo
     waits = job.has("PENDING") and job.held and job.held_by_requeue and not job.has("COMPLETING")
     unread = record is None and embed.take(job.admin_comment) is not None
     is_new = not unread and (record is None or not record.attempt.start)
-    is_ours = record is not None or has_wish(job.comment)
-    return waits and is_new and is_ours and not refuse_job(job, limits)
+    return waits and is_new and not refuse_job(job, limits)
 
 
 def _has_stopped(node: NodeFacts) -> bool:

@@ -30,8 +30,7 @@ from slurm_failover.model import (
     NodeFacts,
 )
 from slurm_failover.node.checkpoint import stop_job
-from slurm_failover.optin import read_opt_in
-from slurm_failover.record import read_record, tidy
+from slurm_failover.record import is_wished, read_record, tidy
 from slurm_failover.refusal import ANYWHERE, refuse_job
 from slurm_failover.settings.tables import NO_CHECKPOINT, CheckpointSettings
 from slurm_failover.slurm.client import NodeChange, Slurm
@@ -230,9 +229,8 @@ def _is_flagged(job: JobFacts, limits: Limits) -> bool:
     bears: one that was stopped for words of its own would be held, and nobody would decide on it.
     """
     try:
-        recorded = read_record(job.admin_comment) is not None
+        record = read_record(job.admin_comment)
     except RecordError:
         return False
-    wish = read_opt_in(job.comment)
-    wished = wish is not None and not wish.problem and not job.is_led
-    return (recorded or wished) and not refuse_job(job, limits)
+    wished = record is not None if job.is_led else is_wished(job.comment, record)
+    return wished and not refuse_job(job, limits)

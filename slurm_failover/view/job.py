@@ -15,7 +15,7 @@ from slurm_failover.lifecycle import is_running, names_in
 from slurm_failover.model import JobFacts, Limits, NodeFacts
 from slurm_failover.optin import read_opt_in, read_refusal
 from slurm_failover.policy import retry_limit
-from slurm_failover.record import Attempt, Record, State, Step, read_record, tidy
+from slurm_failover.record import Attempt, Record, State, Step, is_wished, read_record, tidy
 from slurm_failover.refusal import refuse_wish
 from slurm_failover.stopped import read_stops, read_stops_without_record
 from slurm_failover.view.attempts import latest_attempt
@@ -24,6 +24,7 @@ from slurm_failover.view.why import explain, is_looking_for_nodes
 from slurm_failover.waiting import explain_expedited
 
 _NOT_HELD_BY_US = (State.ARMED, State.RESUMED)
+_TAKEN_BACK = "failover is off: the comment does not ask for it any more"
 _MOST_OF_TASKS = 64
 """Characters (SLURM_BITSTR_LEN in squeue(1))."""
 
@@ -141,9 +142,10 @@ def view_job(
         record, problem = _before_first_run(job, limits)
     if record is None and asked_too_late:
         problem = problem or "ask in the first component of a heterogeneous job"
-    problem = problem or explain(job, record, nodes, now)
     shown = record or Record()
-    state = state_of(job, record)
+    is_off = _is_taken_back(job, shown)
+    problem = problem or (_TAKEN_BACK if is_off else explain(job, record, nodes, now))
+    state = None if is_off else state_of(job, record)
     slurm_state = slurm_state_of(job)
     return JobView(
         job_id=job.job_id,
@@ -207,6 +209,12 @@ def _read(job: JobFacts) -> tuple[Record | None, str]:
         return read_record(job.admin_comment), ""
     except RecordError as error:
         return None, str(error)
+
+
+def _is_taken_back(job: JobFacts, record: Record) -> bool:
+    """Whether the owner of a job that runs wants failover no more: nothing will be done with it."""
+    runs = job.has("RUNNING", "SUSPENDED") and not job.has("COMPLETING")
+    return runs and record != Record() and not is_wished(job.comment, record)
 
 
 def _waits_for_its_owner(job: JobFacts, record: Record) -> bool:

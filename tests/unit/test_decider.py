@@ -513,6 +513,26 @@ def test_reconcile_leaves_a_failed_job_alone_whose_owner_took_the_wish_back(stor
     assert "FAILED" in story.slurm.peek(label).facts(0).states
 
 
+@pytest.mark.parametrize("comment", ["", "run 7", "failover=off"])
+@pytest.mark.parametrize("recorded", [True, False], ids=["recorded", "no hook ran"])
+def test_a_job_that_its_node_stopped_is_moved_though_its_owner_took_the_wish_back_since(
+    story: Story, recorded: bool, comment: str
+) -> None:
+    label = story.start()
+    job = story.slurm.peek(label)
+    node = job.nodes[0]
+    if not recorded:
+        job.admin_comment = ""
+    story.house.health_check(node, FINDINGS["hardware"])
+    assert story.slurm.job(label).held
+    job.comment = comment
+    story.house.end_hook(label, job.start, node)
+    story.complete(label)
+    story.house.reconcile()
+    assert (story.record(label).retries, story.record(label).step) == (1, Step.PLACED)
+    assert not story.slurm.job(label).held
+
+
 def test_the_hold_of_a_later_attempt_is_not_lifted_by_the_decision_on_an_earlier_one(
     story: Story,
 ) -> None:

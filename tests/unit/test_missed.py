@@ -92,6 +92,8 @@ def test_a_wish_that_stood_in_no_comment_is_handed_in_with_its_limit() -> None:
     )
     assert found is not None
     assert found.option == "2"
+    taken_back = Record(max_retries=2, attempt=FIRST)
+    assert find_missed_arrival(job("RUNNING", comment=""), taken_back, NOW) is None
 
 
 def test_the_nodes_that_stopped_a_later_attempt_tell_when_and_where_it_ran() -> None:

@@ -101,16 +101,21 @@ def test_word_on_an_ending_job_drains_nothing(scene: Scene) -> None:
     assert (entry.cause, entry.requeued) == (JobCause.INTERNAL, False)
 
 
+@pytest.mark.parametrize("record", [None, Record()], ids=["new", "recorded before"])
 @pytest.mark.parametrize("comment", ["", "failover=x", "failover=off"])
-def test_a_job_without_a_valid_wish_runs_on(scene: Scene, comment: str) -> None:
+def test_a_job_without_a_valid_wish_runs_on(
+    scene: Scene, comment: str, record: Record | None
+) -> None:
     label = scene.run(comment)
+    if record is not None:
+        scene.slurm.peek(label).admin_comment = write_record("", record)
     scene.respond(HARDWARE)
     assert scene.slurm.job(label).states == {"RUNNING"}
 
 
 def test_a_job_flagged_by_the_option_is_known_by_its_record(scene: Scene) -> None:
     label = scene.run("")
-    scene.slurm.peek(label).admin_comment = write_record("", Record())
+    scene.slurm.peek(label).admin_comment = write_record("", Record(by_option=True))
     scene.respond(HARDWARE)
     assert scene.slurm.job(label).held_by_requeue
 
@@ -124,7 +129,7 @@ def test_a_heterogeneous_job_is_flagged_by_its_leaders_words_alone(
     )
     assert is_ours_to_stop(part, Limits()) is flagged
     recorded = replace(part, comment="", admin_comment=write_record("", Record(max_retries=3)))
-    assert is_ours_to_stop(recorded, Limits())
+    assert is_ours_to_stop(recorded, Limits()) is not flagged
 
 
 def test_a_job_with_a_record_that_can_not_be_read_runs_on(scene: Scene) -> None:

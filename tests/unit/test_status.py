@@ -620,9 +620,26 @@ def test_nodes_of_a_healthy_cluster_says_so_and_asked_for_shows_them(terminal: T
 
 
 FIRST_RECORD = (
-    '{"slurm-failover":{"v":1,"state":"armed","retries":0,"max":2,"attempt":[1,"",0,0,"",""]}}'
+    '{"slurm-failover":{"v":1,"state":"armed","retries":0,"max":2,"option":true,'
+    '"attempt":[1,"",0,0,"",""]}}'
 )
 """What job_submit.lua writes."""
+
+
+@pytest.mark.parametrize(("comment", "off"), [("failover", False), ("run 7", True), ("", True)])
+def test_a_job_whose_owner_took_the_wish_back_is_shown_without_failover(
+    terminal: Terminal, comment: str, off: bool
+) -> None:
+    label = terminal.slurm.submit("failover")
+    terminal.slurm.schedule()
+    job = terminal.slurm.peek(label)
+    attempt = Attempt(1, "n1", job.start)
+    job.admin_comment = write_record("", Record(max_retries=3, attempt=attempt))
+    job.comment = comment
+    told = json.loads(terminal.type("status", label, "--json").output)
+    [shown] = told["jobs"] if isinstance(told, dict) else told
+    assert (shown["state"] is None) is off
+    assert ("does not ask for it any more" in terminal.type("status", label).output) is off
 
 
 def hold_unrecorded(terminal: Terminal, comment: str = "failover", record: str = "") -> str:
