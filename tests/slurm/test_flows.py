@@ -148,6 +148,31 @@ def test_hung_a_job_that_never_exits_is_found_by_the_health_check(story: Story) 
     assert story.reason(first[1]).startswith("slurm-failover: Xid 79")
 
 
+def test_left_alone_a_job_whose_owner_took_the_wish_back_while_it_ran(story: Story) -> None:
+    job = story.start()
+    [node] = story.nodes(job)
+    story.cluster.check(CONTROLLER, f"scontrol update JobId={job} Comment='run 7'", "alice")
+    story.cluster.inject(node, LOST)
+    story.wait_drained(node)
+    view = story.show(job)
+    assert (view["state"], view["slurm_state"]) == (None, "RUNNING")
+    assert view["because"] == "failover is off: the comment does not ask for it any more"
+
+    story.end(job, 1)
+    story.cluster.wait(lambda: "FAILED" in story.cluster.job_state(job), 30, "the job's end")
+    assert story.cluster.job(job)["restart_cnt"] == 0
+
+
+def test_hung_a_job_with_the_option_is_moved_whatever_its_comment_says_by_now(story: Story) -> None:
+    job = story.start("--failover=2", comment="failover")
+    [first] = story.nodes(job)
+    story.cluster.check(CONTROLLER, f"scontrol update JobId={job} Comment='run 7'", "alice")
+    story.cluster.inject(first, LOST)
+    assert first not in story.wait_running(job, restarts=1)
+    view = story.show(job)
+    assert (view["state"], view["retries"], view["max_retries"]) == ("resumed", 1, 2)
+
+
 def test_node_lost_is_counted_excluded_and_raised(story: Story) -> None:
     job = story.start(nodes=2)
     first = story.nodes(job)
