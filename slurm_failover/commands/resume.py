@@ -7,6 +7,7 @@ from collections.abc import Callable
 
 import click
 
+from slurm_failover.breaker import read_notes
 from slurm_failover.cli import say_to_terminal
 from slurm_failover.commands.complete import complete_nodes
 from slurm_failover.controller.returns import readmit_nodes
@@ -58,7 +59,7 @@ def _resume(
     of service.
     """
     if is_in_service(node):
-        click.echo(f"{node.name}: is in service")
+        click.echo(f"{node.name}: is in service{_what_was_seen(node)}")
         return False
     refusal = _find_refusal(checks, node, force)
     command = f"scontrol update NodeName={node.name} State=RESUME"
@@ -72,6 +73,12 @@ def _resume(
     note(f"resumed by hand{' with --force' * force}, checks clean; it was out for: {node.reason}")
     click.echo(f"{node.name}: resumed")
     return False
+
+
+def _what_was_seen(node: NodeFacts) -> str:
+    """What a node in service was never drained for, as a clause: it was judged in observe mode."""
+    observed = [note for note in read_notes(node.name, node.extra) if note.observed]
+    return f"; would have been drained (observe mode): {observed[-1].because}" if observed else ""
 
 
 def _find_refusal(checks: NodeChecks, node: NodeFacts, force: bool) -> str:

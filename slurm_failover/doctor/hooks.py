@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import glob
 import os
+import socket
 import stat
 import subprocess
 from collections.abc import Iterator
@@ -15,6 +16,8 @@ from slurm_failover.doctor.host import Host, holds_for, owners
 from slurm_failover.trust import find_weakness
 from slurm_failover.wiring import HOOKS, SHARE, Hook, Role, hook_path
 
+_SYSLOG = "/dev/log"
+"""_PATH_LOG of glibc."""
 _LOGROTATE = "/etc/logrotate.d/slurm-failover"
 _SECONDS = 10
 _BY_ROOT = ("Prolog", "Epilog", "HealthCheckProgram")
@@ -117,8 +120,12 @@ def _check_interpreter(host: Host) -> Finding:
 def check_state(host: Host) -> Iterator[Finding]:
     """Whether what we keep on this host can be kept."""
     yield _check_folder(host)
-    if host.settings.state.log:
-        yield _check_log(host, host.settings.state.log)
+
+
+def check_log(host: Host) -> Iterator[Finding]:
+    """Whether what the hooks have to say is kept anywhere."""
+    path = host.settings.state.log
+    yield _check_file(host, path) if path else _check_syslog()
 
 
 def _check_folder(host: Host) -> Finding:
@@ -151,7 +158,7 @@ def _check_folder(host: Host) -> Finding:
     return ok(check, folder)
 
 
-def _check_log(host: Host, path: str) -> Finding:
+def _check_file(host: Host, path: str) -> Finding:
     """The hooks' log; logrotate (8) passes over a folder that others than root's group may write
     to, unless it is told to go there as a user who may ("su", tried with 3.21).
     """
@@ -173,6 +180,20 @@ def _check_log(host: Host, path: str) -> Finding:
             f"chmod go-w {folder}, or a block for this file with `su USER GROUP` in {_LOGROTATE}",
         )
     return ok("log", path)
+
+
+def _check_syslog() -> Finding:
+    """syslog (3) drops without a word what nobody takes."""
+    try:
+        with socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM) as daemon:
+            daemon.connect(_SYSLOG)
+    except OSError as problem:
+        return warning(
+            "log",
+            f"nothing listens at {_SYSLOG} ({problem.strerror}): what hooks have to say is lost",
+            "start the host's syslog daemon or journal, or set [state] log",
+        )
+    return ok("log", "syslog, facility daemon")
 
 
 def _may_append(host: Host, path: str) -> bool:

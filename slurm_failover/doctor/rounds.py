@@ -13,7 +13,7 @@ from slurm_failover.doctor.cluster import (
     check_rivals,
 )
 from slurm_failover.doctor.finding import Finding, error
-from slurm_failover.doctor.hooks import check_hooks, check_state
+from slurm_failover.doctor.hooks import check_hooks, check_log, check_state
 from slurm_failover.doctor.host import Host
 from slurm_failover.doctor.notification import check_notifications
 from slurm_failover.doctor.sources import check_gpus, check_rules, check_sources, check_zone
@@ -34,6 +34,7 @@ CHECKS: tuple[tuple[str, frozenset[Role], Check], ...] = (
     ("Slurm's release", _ALL, check_release),
     ("hooks", _HOOKED, check_hooks),
     ("state folder", _HOOKED, check_state),
+    ("log", _HOOKED, check_log),
     ("reconcile", _CONTROLLER, check_timer),
     ("notifications", _HOOKED, check_notifications),
     ("slurm.conf", _CONTROLLER, check_config),

@@ -7,6 +7,7 @@ import os
 import pwd
 import select
 import shutil
+import socket
 import tempfile
 import threading
 import time
@@ -348,13 +349,29 @@ def test_a_log_that_logrotate_passes_over_is_told(
     state = StateSettings(directory=str(tmp_path / "state"), log=f"{tmp_path}/logs/hooks.log")
 
     def check() -> Finding:
-        return list(hooks.check_state(on(tmp_path, Settings(state=state))))[-1]
+        (finding,) = hooks.check_log(on(tmp_path, Settings(state=state)))
+        return finding
 
     assert check().level is Level.OK
     (tmp_path / "logs").chmod(0o777)
     assert "logrotate passes over it" in check().found
     (tmp_path / "logrotate").write_text("# su is not this\n/a {\n\tsu slurm slurm\n}\n")
     assert check().level is Level.OK
+
+
+def test_hooks_that_speak_to_nobody_are_told(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    syslog = tmp_path / "log"
+    monkeypatch.setattr(hooks, "_SYSLOG", str(syslog))
+    (finding,) = hooks.check_log(on(tmp_path, Settings()))
+    assert (finding.level, "set [state] log" in finding.remedy) == (Level.WARNING, True)
+    with socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM) as daemon:
+        daemon.bind(str(syslog))
+        (finding,) = hooks.check_log(on(tmp_path, Settings()))
+    assert finding.level is Level.OK
+    (finding,) = hooks.check_log(on(tmp_path, Settings()))
+    assert "Connection refused" in finding.found, "the daemon is gone, and its socket is not"
 
 
 @pytest.mark.skipif(os.geteuid() != 0, reason="only root can try what others may")
@@ -367,7 +384,8 @@ def test_a_log_that_slurm_user_can_not_write_on_a_controller_is_told(tmp_path: P
     config = changed(SlurmUser=f"{daemon.pw_name}({daemon.pw_uid})")
 
     def check(role: Role = Role.CONTROLLER) -> Finding:
-        return list(hooks.check_state(Host(settings, config, frozenset({role}))))[-1]
+        (finding,) = hooks.check_log(Host(settings, config, frozenset({role})))
+        return finding
 
     assert check(Role.NODE).level is Level.OK, "root makes it"
     assert (check().level, check().remedy) == (Level.WARNING, f"touch {log} && chown daemon {log}")

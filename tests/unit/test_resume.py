@@ -42,6 +42,18 @@ def test_a_clean_node_is_resumed_and_then_is_in_service(node: GpuNode, run: Resu
     assert line.endswith(f" resume: resumed by hand, checks clean; it was out for: {reason}")
 
 
+def test_a_node_that_was_judged_in_observe_mode_alone_is_not_called_clean(
+    node: GpuNode, run: Resume
+) -> None:
+    acts = node.settings
+    node.settings = replace(acts, failover=replace(acts.failover, mode="observe"))
+    node.record(LOST)
+    assert not node.checks().check_health()
+    node.settings = acts
+    words = "n1: is in service; would have been drained (observe mode): Xid 79 on GPU 0000:3b:00"
+    assert run().output.startswith(words)
+
+
 def test_a_fault_that_holds_keeps_the_node_out_and_is_named(node: GpuNode, run: Resume) -> None:
     node.gpus(gpu1__remap_failed=1)
     node.checks().check_health()
