@@ -9,12 +9,13 @@ from dataclasses import dataclass
 from ClusterShell.NodeSet import NodeSet
 
 from slurm_failover.breaker import read_notes
-from slurm_failover.evidence import choose, is_drained_by_us, read_evidence
+from slurm_failover.evidence import choose, is_drained_by_us, read_dropped, read_evidence
 from slurm_failover.model import Evidence, JobCause, JobFacts, Limits, NodeFacts
 from slurm_failover.record import Record
 from slurm_failover.refusal import refuse_job
 
 EPILOG_FAILED = "its Epilog failed, and it has not told why"
+WORD_LOST = "its Extra in Slurm had no room for all its words, and one on this job may be lost"
 _EPILOG_ERROR = re.compile(r"Epilog error\b")
 """How the Reason begins that slurmctld gives to such a node (job_epilog_complete in job_mgr.c);
 what others append stands behind " : ".
@@ -73,6 +74,9 @@ def gather(
         if not is_told and _failed_in_epilog(node, record.attempt.start):
             owing.append(node.name)
             entries.append(_entry(job, record, JobCause.UNKNOWN, node.name, EPILOG_FAILED))
+        dropped = read_dropped(node.extra)
+        if not is_told and dropped and dropped.covers(record.attempt.start):
+            entries.append(_entry(job, record, JobCause.UNKNOWN, node.name, WORD_LOST))
     if silent:
         entries.append(_entry(job, record, JobCause.UNKNOWN, "", "a node's Epilog has not ended"))
     by_cause = {cause: tuple(e for e in entries if e.cause is cause) for cause in JobCause}

@@ -5,8 +5,11 @@ from __future__ import annotations
 from collections.abc import Iterable
 from itertools import pairwise
 
-from slurm_failover.evidence import KEEP_FOR, SAME_ATTEMPT, read_evidence
+from slurm_failover.evidence import SAME_ATTEMPT, read_evidence
 from slurm_failover.model import Evidence, JobFacts, NodeFacts
+
+_YOUNG = 86400.0
+"""Seconds after which a word may be on an earlier job of the same number."""
 
 
 def read_stops(job: JobFacts, nodes: Iterable[NodeFacts]) -> list[Evidence]:
@@ -21,10 +24,9 @@ def read_stops_without_record(
 ) -> list[Evidence]:
     """These words on a held job of which nothing is recorded, if its nodes hold it by them; ``now``
     is in seconds since the epoch. One that was restarted more often than nodes have stopped it may
-    be held by another, and is left alone; a word of more than a day ago may be on an earlier job of
-    this number.
+    be held by another, and is left alone; so is one whose nodes said so more than a day ago.
     """
-    words = [word for word in read_stops(job, nodes) if now - word.time < KEEP_FOR]
+    words = [word for word in read_stops(job, nodes) if now - word.time < _YOUNG]
     return words if _count_attempts(words) >= job.restarts else []
 
 

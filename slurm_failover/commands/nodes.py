@@ -15,6 +15,7 @@ from slurm_failover.slurm.connect import connect_for_many
 from slurm_failover.view.node import NodeView, has_findings, view_node
 
 COLUMNS = ("NODE", "STATE", "DRAINED BY US", "JOBS", "REASON")
+SHOWN_JOBS = 16
 OBSERVED = "would have been drained (observe mode)"
 """Right whatever the mode is by now: what was judged in observe mode is not judged again."""
 
@@ -55,7 +56,7 @@ def _show(settings: Settings, nodelist: str, as_json: bool) -> None:
 def _row(view: NodeView) -> tuple[str, ...]:
     latest = view.findings[-1]["because"] if view.findings else "-"
     hit = {finding["job_id"] for finding in view.findings}
-    jobs = ",".join(map(str, sorted(hit.union(*(fault["jobs"] for fault in view.faults)))))
+    jobs = _list(hit.union(*(fault["jobs"] for fault in view.faults)))
     acts = [fault for fault in view.faults if not fault["observed"]]
     waits = [f"not drained yet: {fault['because']}" for fault in acts if fault["waits"]]
     seen = [f"{OBSERVED}: {fault['because']}" for fault in view.faults[-1:] if fault["observed"]]
@@ -64,3 +65,9 @@ def _row(view: NodeView) -> tuple[str, ...]:
     known = [*waits, *seen, *past, *([latest] if view.findings else noted), NOTHING]
     words = view.reason or known[0]
     return (view.name, view.slurm_state, "yes" if view.ours else "no", jobs or "-", words)
+
+
+def _list(jobs: set[int]) -> str:
+    """The latest of the jobs; ``--json`` has all."""
+    earlier = ["…"] if len(jobs) > SHOWN_JOBS else []
+    return ",".join([*earlier, *map(str, sorted(jobs)[-SHOWN_JOBS:])])

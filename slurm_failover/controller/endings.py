@@ -11,7 +11,7 @@ from slurm_failover.controller.account import account_restart, is_restart
 from slurm_failover.controller.arrivals import Arrival
 from slurm_failover.controller.notes import Note, Notes
 from slurm_failover.deed import Deed
-from slurm_failover.evidence import choose, is_drained_by_us, read_evidence
+from slurm_failover.evidence import choose, is_drained_by_us, read_dropped, read_evidence
 from slurm_failover.model import JobFacts, Limits, NodeFacts
 from slurm_failover.optin import read_opt_in
 from slurm_failover.policy import Ending, describe_end, read_ending, retry_limit
@@ -170,11 +170,19 @@ def _read_ending(
     )
 
 
-def _stopped_by_node(job: JobFacts, nodes: Iterable[NodeFacts]) -> bool:
-    """Whether a node of the attempt wrote that it requeued and held the job."""
-    return any(
+def _stopped_by_node(job: JobFacts, nodes: Sequence[NodeFacts]) -> bool:
+    """Whether a node of the attempt wrote that it requeued and held the job, or had no room left
+    for that word: such a job stays held, and is told why.
+    """
+    told = any(
         entry.requeued
         for node in nodes
         for job_id in job.components or (job.job_id,)
         for entry in choose(read_evidence(node.name, node.extra), job_id, job.start)
     )
+    return told or (job.held_by_requeue and any(_dropped_stop(node, job.start) for node in nodes))
+
+
+def _dropped_stop(node: NodeFacts, start: float) -> bool:
+    dropped = read_dropped(node.extra)
+    return dropped is not None and dropped.stopped and dropped.covers(start)

@@ -45,7 +45,7 @@ def report_image(environment: Mapping[str, str], settings: Settings, node: str, 
     entry = entry or _confirm(slurm, suspected, environment)
     if not entry or is_told(slurm, entry, environment.get("SLURM_JOB_NODELIST", ""), time.sleep):
         return
-    _leave_word(slurm, entry, settings)
+    _leave_word(slurm, entry, settings, say)
     say(f"job {entry.job_id}: {entry.because}")
 
 
@@ -174,8 +174,8 @@ def _judge(
     )
 
 
-def _leave_word(slurm: Slurm, entry: Evidence, settings: Settings) -> None:
-    from slurm_failover.evidence import write_evidence
+def _leave_word(slurm: Slurm, entry: Evidence, settings: Settings, say: Say) -> None:
+    from slurm_failover.evidence import tell_dropped, write_evidence
     from slurm_failover.slurm.client import NodeChange
 
     folder = f"{settings.state.directory}/node"
@@ -184,3 +184,6 @@ def _leave_word(slurm: Slurm, entry: Evidence, settings: Settings) -> None:
         extra = slurm.nodes(entry.node)[0].extra
         told = write_evidence(extra, entry.node, [entry], entry.time)
         slurm.update_node(entry.node, NodeChange(extra=told))
+        full = tell_dropped(extra, told)
+        if full:
+            say(full)

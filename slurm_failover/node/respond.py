@@ -18,6 +18,7 @@ from slurm_failover.evidence import (
     REASON_PREFIX,
     REBOOT_NEEDED,
     is_drained_by_us,
+    tell_dropped,
     write_evidence,
 )
 from slurm_failover.model import (
@@ -130,7 +131,15 @@ class Responder:
     def word_on(self, facts: NodeFacts, ending: EndingJob | None) -> str:
         """The node's Extra with word on the ``ending`` job, to be written before anything else."""
         entries = [self._entry(ending, ending.judgement, False)] if ending is not None else []
-        return write_evidence(facts.extra, self._node, entries, time.time())
+        return self._add(facts.extra, entries)
+
+    def _add(self, extra: str, entries: list[Evidence]) -> str:
+        """``extra`` with these words; what it has no room for is said."""
+        told = write_evidence(extra, self._node, entries, time.time())
+        full = tell_dropped(extra, told)
+        if full:
+            self._say(full)
+        return told
 
     def _say_doubts(
         self, running: Sequence[tuple[JobFacts, Share]], ending: EndingJob | None
@@ -144,7 +153,7 @@ class Responder:
     def _write(self, facts: NodeFacts, noted: str, reason: str, entries: list[Evidence]) -> None:
         """One request for the drain and the evidence; none where both are there already."""
         in_service = is_in_service(facts)
-        extra = write_evidence(noted, self._node, entries, time.time())
+        extra = self._add(noted, entries)
         if reason:
             extra = write_notes(extra, drop_waiting(read_notes(self._node, extra)), time.time())
         change = NodeChange(

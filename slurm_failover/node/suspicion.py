@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any
 from slurm_failover import files, joblog
 from slurm_failover.attribution import held_gpus
 from slurm_failover.errors import SlurmError
-from slurm_failover.evidence import write_evidence
+from slurm_failover.evidence import tell_dropped, write_evidence
 from slurm_failover.happening import Happening, Kind
 from slurm_failover.holding import job_gpus
 from slurm_failover.metrics import Metrics
@@ -200,6 +200,9 @@ class Suspicion:
             requeued=self._settings.failover.mode == "act",
         )
         extra = write_evidence(facts.extra, self._node, [entry], self._now)
+        full = tell_dropped(facts.extra, extra)
+        if full:
+            self._say(full)
         slurm.update_node(self._node, NodeChange(extra=extra))
         try:
             stop_now(slurm, job.label, job.start, self._say)

@@ -7,12 +7,14 @@ A ``World`` is a Slurm with someone to play users and administrators. A class of
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import replace
 from typing import Protocol
 
 import pytest
 
 from slurm_failover.errors import NoSuchJob, SlurmError
-from slurm_failover.model import JobFacts
+from slurm_failover.evidence import LONGEST_EXTRA, write_evidence
+from slurm_failover.model import Evidence, JobCause, JobFacts
 from slurm_failover.slurm.client import TOP_PRIORITY, JobChange, NodeChange, Slurm
 
 FOREIGN = '{"APS": {"a": [1, 2]}, "say": "it\'s \\"so\\""} – ü'
@@ -464,6 +466,16 @@ class SlurmContract:
         world.slurm.update_node("n2", NodeChange(resume=True))
         node = world.slurm.nodes("n2")[0]
         assert (node.has("DRAIN"), node.reason, node.extra) == (False, "", '{"x":1}')
+
+    def test_an_extra_with_all_the_words_that_a_node_has_room_for_comes_back_whole(
+        self, world: World
+    ) -> None:
+        word = Evidence("n2", 1, 100.0, JobCause.HARDWARE, "GPU lost", 100.0, requeued=True)
+        words = [replace(word, job_id=job) for job in range(1000)]
+        full = write_evidence("", "n2", words, 100.0)
+        assert LONGEST_EXTRA - 200 < len(full) <= LONGEST_EXTRA
+        world.slurm.update_node("n2", NodeChange(drain="why", extra=full))
+        assert world.slurm.nodes("n2")[0].extra == full
 
     def test_a_nodes_comment_is_set_alone_and_outlives_a_resume(self, world: World) -> None:
         world.slurm.update_node("n2", NodeChange(drain="why"))

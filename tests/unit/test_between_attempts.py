@@ -8,7 +8,13 @@ import pytest
 
 from slurm_failover import embed, lifecycle
 from slurm_failover.errors import RecordError
-from slurm_failover.evidence import KEEP_FOR, about, read_evidence, write_evidence
+from slurm_failover.evidence import (
+    KEEP_FOR,
+    KEEP_OTHERS_FOR,
+    about,
+    read_evidence,
+    write_evidence,
+)
 from slurm_failover.model import Evidence, JobCause, JobFacts
 from slurm_failover.policy import Ending
 from slurm_failover.record import (
@@ -124,9 +130,20 @@ def test_as_much_of_the_sentence_is_shown_as_has_room_and_no_half_letter(spare: 
 # --- the words in a node --------------------------------------------------------------------------
 
 
-def test_a_word_is_kept_for_a_day_and_no_longer() -> None:
-    day, young = (replace(ENTRY, job_id=n, time=NOW - KEEP_FOR + n - 8) for n in (8, 9))
-    extra = write_evidence("", "n1", [day, young], NOW)
+@pytest.mark.parametrize(
+    ("word", "life"),
+    [
+        (ENTRY, KEEP_FOR),
+        (replace(ENTRY, cause=JobCause.HUNG, requeued=True), KEEP_FOR),
+        (replace(ENTRY, cause=JobCause.INTERNAL), KEEP_OTHERS_FOR),
+        (replace(ENTRY, cause=JobCause.IMAGE_PULL, passing=True), KEEP_OTHERS_FOR),
+    ],
+)
+def test_a_word_that_a_job_may_wait_for_is_kept_for_a_week_and_others_for_a_day(
+    word: Evidence, life: float
+) -> None:
+    old, young = (replace(word, job_id=n, time=NOW - life + n - 8) for n in (8, 9))
+    extra = write_evidence("", "n1", [old, young], NOW)
     assert [
         entry.job_id for entry in read_evidence("n1", write_evidence(extra, "n1", [], NOW))
     ] == [9]

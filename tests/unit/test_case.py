@@ -6,7 +6,8 @@ from dataclasses import replace
 
 import pytest
 
-from slurm_failover.case import Case, gather
+from slurm_failover import embed
+from slurm_failover.case import WORD_LOST, Case, gather
 from slurm_failover.evidence import write_evidence
 from slurm_failover.model import Evidence, JobCause, JobFacts, Limits, NodeFacts
 from slurm_failover.policy import Action, Ending, decide, read_ending
@@ -84,6 +85,22 @@ def test_only_a_fault_of_the_hardware_settles_what_a_failed_epilog_owes(cause: J
         extra=write_evidence("", "n2", [entry], START),
     )
     assert look(failed).owing == (() if cause is JobCause.HARDWARE else ("n2",))
+
+
+@pytest.mark.parametrize(("apart", "lost"), [(0, True), (1000, False), (-1000, False)])
+def test_a_node_that_had_no_room_for_a_word_on_this_time_may_know_of_a_fault(
+    apart: float, lost: bool
+) -> None:
+    when = START + apart
+    dropped = {"first": when - 9, "last": when + 9, "time": when}
+    extra = embed.put("", {"v": 1, "jobs": [], "dropped": dropped})
+    case = look(NodeFacts("n2", extra=extra))
+    assert case.unknown == (
+        (Evidence("n2", 7, START, JobCause.UNKNOWN, WORD_LOST),) if lost else ()
+    )
+    entry = Evidence("n2", 7, START, JobCause.HARDWARE, "lost", START)
+    told = look(NodeFacts("n2", extra=write_evidence(extra, "n2", [entry], START)))
+    assert (told.hardware, told.unknown) == ((entry,), ())
 
 
 # --- what is asked of the site --------------------------------------------------------------------

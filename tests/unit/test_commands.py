@@ -17,7 +17,8 @@ from click.testing import CliRunner, Result
 from slurm_failover.cli import main, written_out
 from slurm_failover.controller.notes import Notes
 from slurm_failover.errors import WrongUser
-from slurm_failover.model import NodeFacts
+from slurm_failover.evidence import write_evidence
+from slurm_failover.model import Evidence, JobCause, NodeFacts
 from slurm_failover.slurm.scontrol import Scontrol
 
 
@@ -50,6 +51,22 @@ def test_what_is_no_list_of_nodes_is_told_how_one_looks() -> None:
 @pytest.mark.usefixtures("nodes")
 def test_nothing_against_any_node_is_said_in_words() -> None:
     assert run("nodes").output == "Nothing is known against any node.\n"
+
+
+def test_of_very_many_jobs_that_a_node_speaks_of_the_latest_are_shown(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    words = [Evidence("n1", job, 1.0, JobCause.HARDWARE, "lost", 1.0) for job in range(1, 18)]
+    nodes = [
+        NodeFacts("n1", frozenset({"IDLE"}), extra=write_evidence("", "n1", few, 1.0))
+        for few in (words, words[1:])
+    ]
+    monkeypatch.setattr(Scontrol, "nodes", lambda *_: nodes[:1])
+    latest = ",".join(map(str, range(2, 18)))
+    monkeypatch.setenv("COLUMNS", "250")
+    assert f" …,{latest} " in run("nodes").output
+    monkeypatch.setattr(Scontrol, "nodes", lambda *_: nodes[1:])
+    assert f"  {latest} " in run("nodes").output
 
 
 def test_a_settings_file_that_was_named_must_be_there(tmp_path: Path) -> None:

@@ -10,6 +10,7 @@ from typing import Any
 import pytest
 from fake_slurmctld import ADMIN_HOLD, USER_HOLD, FakeSlurm
 
+from slurm_failover import embed
 from slurm_failover.controller import serving
 from slurm_failover.controller.arrivals import Arrival, Kind, Queue
 from slurm_failover.controller.notes import Note, Notes
@@ -245,6 +246,22 @@ def test_a_job_that_its_node_stopped_is_recorded_however_long_ago_it_started(sce
     record = scene.record(label)
     assert (record.step, record.cause) == (Step.HELD, "the job was stopped by its node")
     assert scene.slurm.calls.count("requeue_and_hold") == 1
+
+
+@pytest.mark.parametrize(
+    ("dropped", "ours"),
+    [({"stopped": True}, True), ({}, False), ({"stopped": True, "last": 1, "first": 1}, False)],
+)
+def test_a_job_that_may_have_been_stopped_by_a_word_that_had_no_room_is_taken_up(
+    scene: Scene, dropped: dict[str, object], ours: bool
+) -> None:
+    label = scene.run()
+    scene.start(label)
+    start = scene.slurm.peek(label).start
+    value = {"first": start - 9, "last": start + 9, "time": start} | dropped
+    scene.slurm.peek_node("n1").extra = embed.put("", {"v": 1, "jobs": [], "dropped": value})
+    scene.slurm.requeue_and_hold(label)
+    assert scene.end(label) is ours
 
 
 def test_a_job_that_lost_a_node_is_held(scene: Scene) -> None:

@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 from fake_slurmctld import FakeSlurm
 
+from slurm_failover import evidence
 from slurm_failover.evidence import read_evidence, write_evidence
 from slurm_failover.model import Evidence, JobCause
 from slurm_failover.node import launch, launcher
@@ -93,6 +94,17 @@ def test_a_launchers_words_count_beside_the_note_that_it_failed(
     assert entry.because.startswith("the container image could not be fetched: ")
     assert "FATAL" not in entry.because
     assert node.said == [f"job 7: {entry.because}"] or "r.example.com" in node.said[0]
+
+
+@needs_root
+def test_a_word_that_has_no_room_is_said_in_the_log(
+    node: Node, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(evidence, "LONGEST_EXTRA", 100)
+    node.log.write_text(f"{BUSY}\n")
+    node.note.write_text("0 /usr/bin/apptainer\n")
+    assert node.report() == []
+    assert "no room for all words" in node.said[0]
 
 
 @pytest.mark.parametrize("words", [FETCH, BUSY])

@@ -10,6 +10,7 @@ from typing import Any
 import pytest
 from fake_slurmctld import FakeSlurm
 
+from slurm_failover import evidence
 from slurm_failover.attribution import Device
 from slurm_failover.evidence import read_evidence, write_evidence
 from slurm_failover.gres import GresSlot
@@ -250,6 +251,17 @@ def test_where_the_site_says_so_the_job_is_stopped_with_a_word_to_the_controller
     node = scene.slurm.peek_node("n1")
     [entry] = read_evidence("n1", node.extra)
     assert (entry.cause, entry.requeued, node.reason) == (JobCause.HUNG, True, "")
+
+
+def test_a_stop_whose_word_pushes_out_others_says_so_in_the_log(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    scene = Scene(tmp_path, monkeypatch, "requeue")
+    scene.run()
+    monkeypatch.setattr(evidence, "LONGEST_EXTRA", 100)
+    scene.look()
+    scene.look()
+    assert any("no room for all words" in words for words in scene.said)
 
 
 # --- the decision ---------------------------------------------------------------------------------
