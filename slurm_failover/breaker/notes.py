@@ -13,6 +13,9 @@ VERSION = 1
 KEEP_FOR = 86400.0
 """Seconds after which a note is pruned at the node's next write, unless its drain still waits."""
 KEEP_AT_MOST = 8
+"""Notes; one whose drain waits goes last."""
+KEEP_ATTEMPTS = 64
+"""Of a note: more jobs hardly share a node."""
 _MEMBER = "faults"
 _SENTENCE = 120
 
@@ -50,7 +53,9 @@ def read_notes(node: str, extra: str) -> list[FaultNote]:
 
 def write_notes(extra: str, notes: Iterable[FaultNote], now: float) -> str:
     """``extra`` with these notes in place of the ones there, old ones pruned, all else kept."""
-    kept = [note for note in notes if note.waits or now - note.time < KEEP_FOR][-KEEP_AT_MOST:]
+    young = [note for note in notes if note.waits or now - note.time < KEEP_FOR]
+    chosen = sorted(young, key=lambda note: note.waits)[-KEEP_AT_MOST:]
+    kept = [note for note in young if note in chosen]
     members = {key: item for key, item in _ours(extra).items() if key != _MEMBER}
     if not kept:
         return embed.put(extra, members) if members else extra
@@ -80,8 +85,8 @@ def drop_waiting(notes: Iterable[FaultNote]) -> list[FaultNote]:
 def _merge(old: FaultNote, new: FaultNote) -> FaultNote:
     return replace(
         old,
-        attempts=tuple(sorted({*old.attempts, *new.attempts}))[-KEEP_AT_MOST:],
-        who=tuple(sorted({*old.who, *new.who}))[-KEEP_AT_MOST:],
+        attempts=tuple(sorted({*old.attempts, *new.attempts}))[-KEEP_ATTEMPTS:],
+        who=tuple(sorted({*old.who, *new.who}))[-KEEP_ATTEMPTS:],
         waits=new.waits,
         observed=new.observed and (old.observed or old.waits),
         last=max(old.last, new.last),

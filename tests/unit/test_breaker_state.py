@@ -245,6 +245,20 @@ def test_a_note_that_waits_is_not_forgotten_and_a_drain_ends_the_waiting() -> No
     assert read_notes("n1", drained) == []
 
 
+def test_of_many_notes_those_stay_whose_drain_waits_and_in_order() -> None:
+    waiting = replace(fault(1, ago=900, code="first"), waits=True)
+    later = [fault(1, ago=800 - n, code=f"code {n}") for n in range(12)]
+    kept = read_notes("n1", write_notes("", [waiting, *later], NOW))
+    assert kept == [waiting, *later[-7:]]
+
+
+def test_a_note_names_all_attempts_that_a_fault_has_hit() -> None:
+    first = replace(fault(1), waits=True, attempts=tuple((n, 1) for n in range(9)))
+    again = replace(first, attempts=tuple((n, 1) for n in range(9, 20)))
+    [note] = add_note([first], again, 60.0, in_service=True)
+    assert [job for job, _ in note.attempts] == list(range(20))
+
+
 # --- the pace -------------------------------------------------------------------------------------
 
 
