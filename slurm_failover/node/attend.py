@@ -12,15 +12,8 @@ from dataclasses import replace
 from functools import cached_property
 from typing import TYPE_CHECKING
 
-from slurm_failover.node.ledger import (
-    JudgedFault,
-    Ledger,
-    is_same,
-    keep_events,
-    last_of,
-    read_events_kept,
-)
-from slurm_failover.node.look import Look, look_at_log, read_faults, read_rules
+from slurm_failover.node.ledger import JudgedFault, Ledger, keep_events
+from slurm_failover.node.look import Look, read_rules
 from slurm_failover.node.occasion import Ended, Occasion, Outcome
 from slurm_failover.node.remember import (
     count_gpus,
@@ -35,7 +28,7 @@ if TYPE_CHECKING:
     from slurm_failover.catalogue import Catalogue
     from slurm_failover.errors import HookEnded, SlurmError
     from slurm_failover.gres import GresSlot
-    from slurm_failover.model import Event, JobFacts, Judgement, NodeFacts
+    from slurm_failover.model import JobFacts, Judgement, NodeFacts
     from slurm_failover.node.blame import Blame, Share
     from slurm_failover.node.breaker import Answer
     from slurm_failover.node.gres import NodeGres
@@ -87,7 +80,10 @@ class Attendant:
         told = occasion.ended is not None and occasion.ended.has_news(log, ledger)
         if not shown and not told and log.after(ledger.cursor).is_clean:
             return Outcome(ledger.judged(log.last))
-        blame, standing, shown = self._weigh(ledger, log.last, shown, old)
+        from slurm_failover.node.weigh import Weigher
+
+        weigher = Weigher(self._settings, self._now, self.rules, lambda: self._facts)
+        blame, standing, shown = weigher.weigh(ledger, log.last, shown, old)
         ledger = keep_events(ledger, shown, self._now) if shown else ledger
         return self._act(old, ledger.judged(log.last), blame, standing, occasion)
 
@@ -126,77 +122,6 @@ class Attendant:
 
     def _read_slots(self) -> tuple[GresSlot, ...] | None:
         return self._gres.slots
-
-    def _weigh(
-        self, ledger: Ledger, last: int, shown: list[Event], old: Ledger
-    ) -> tuple[Blame, str, list[Event]]:
-        """The findings up to record ``last``, new and earlier, what they say against the node now,
-        and what no log tells of them. ``old`` is the ledger before this look.
-        """
-        from slurm_failover.model import NodeAction
-        from slurm_failover.node.blame import Blame
-        from slurm_failover.node.gpu_events import not_in_log
-
-        log = look_at_log(self._settings.sources).until(last)
-        records, known = self._part(read_faults(log.after(ledger.cursor), self.rules()), old)
-        before = (*read_faults(log.until(ledger.cursor), self.rules()), *known)
-        shown = not_in_log(shown, (*before, *records))
-        kept = read_events_kept(ledger)
-        again = [event for event in shown if any(is_same(one, event) for one in kept)]
-        # What a drain is put off for is judged anew until it is made: a counter tells of it once.
-        again = [event for event in again if not old.note(event.source).told]
-        new = [event for event in shown if event not in again]
-        everything = Blame((*records, *shown), (*before, *kept)).of_node()
-        standing = "" if everything.node is NodeAction.NONE else everything.because
-        if again and standing and self._came_back(others=bool(records or new)):
-            new, again = shown, []
-        return Blame((*records, *new), (*before, *kept, *again)), standing, shown
-
-    def _part(self, records: Sequence[Event], old: Ledger) -> tuple[list[Event], list[Event]]:
-        """What is new of the ``records``, and what was there before the node's very first look, or
-        was judged before its ledger was taken away.
-        """
-        from slurm_failover.model import NodeAction
-        from slurm_failover.node.blame import Blame
-
-        since = old.since(self._now, self._settings.sources.first_look)
-        recent = tuple(event for event in records if last_of(event) >= since)
-        if not old.boot and Blame(recent).of_node().node is not NodeAction.NONE:
-            # Both the note and the record tell their time to the second.
-            since = max(since, self._judged_until() + 1)
-        new = [event for event in records if last_of(event) >= since]
-        return new, [event for event in records if last_of(event) < since]
-
-    def _judged_until(self) -> float:
-        """Until when this node's log was judged before the ledger that is not there any more, in
-        seconds since the epoch: an admin has returned the node to service since, as Slurm keeps of
-        what it was drained for. 0 where Slurm keeps nothing, or does not answer. What lies ahead
-        was written before the clock was set, and tells nothing.
-        """
-        from slurm_failover.breaker import read_notes
-        from slurm_failover.errors import HookEnded, SlurmError
-        from slurm_failover.node.respond import is_in_service
-
-        try:
-            notes = read_notes(self._node, self._facts.extra) if is_in_service(self._facts) else ()
-        except (SlurmError, HookEnded):
-            return 0.0
-        judged = (time for note in notes if not note.waits for time in (note.time, note.last))
-        return max((time for time in judged if time <= self._now + 1), default=0.0)
-
-    def _came_back(self, *, others: bool) -> bool:
-        """Whether the node is in service again, in spite of what still holds. Where Slurm does not
-        say, ``others`` that are new are judged all the same, and this at the next look.
-        """
-        from slurm_failover.errors import SlurmError
-        from slurm_failover.node.respond import is_in_service
-
-        try:
-            return self._settings.failover.mode == "act" and is_in_service(self._facts)
-        except SlurmError:
-            if not others:
-                raise
-            return False
 
     def _act(
         self, old: Ledger, ledger: Ledger, blame: Blame, standing: str, occasion: Occasion

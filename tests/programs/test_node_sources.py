@@ -17,7 +17,7 @@ from test_checks import LOST
 
 from slurm_failover.breaker import Word, read_notes, write_word
 from slurm_failover.breaker.word import OPEN
-from slurm_failover.errors import SlurmUnavailable
+from slurm_failover.errors import HookEnded, SlurmUnavailable
 from slurm_failover.happening import Happening
 from slurm_failover.model import JobCause
 from slurm_failover.node import account, attend, readings, untold
@@ -68,11 +68,14 @@ def test_a_state_that_holds_is_told_once_and_drains_again_where_the_node_came_ba
     assert "could not be remapped" in node.reason
 
 
+@pytest.mark.parametrize(
+    "silence", [SlurmUnavailable("Socket timed out"), HookEnded("the hook was ended")], ids=str
+)
 def test_a_new_fault_beside_a_state_that_holds_is_a_verdict_also_where_slurm_is_silent(
-    node: GpuNode, monkeypatch: pytest.MonkeyPatch
+    node: GpuNode, monkeypatch: pytest.MonkeyPatch, silence: Exception
 ) -> None:
     def keep_silent(*_: object) -> None:
-        raise SlurmUnavailable("Socket timed out")
+        raise silence
 
     node.gpus(gpu1__remap_failed=1)
     assert node.checks().check_health()
