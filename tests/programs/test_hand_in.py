@@ -47,11 +47,11 @@ class Installed:
             f'  directory = "{home}/state"  # here\n[last]\ndirectory = "/nowhere"\n'
         )
         (home / "bin").mkdir()
-        self._write_program("python3", INTERPRETER.format(home=home))
-        self._write_program("logger", f'#!/bin/sh\necho "$5" >>"{home}/syslog"\n')
+        self.write_program("python3", INTERPRETER.format(home=home))
+        self.write_program("logger", f'#!/bin/sh\necho "$5" >>"{home}/syslog"\n')
         (home / "lib" / "python3.11" / "site-packages" / "slurm_failover").mkdir(parents=True)
 
-    def _write_program(self, name: str, text: str) -> None:
+    def write_program(self, name: str, text: str) -> None:
         program = self.home / "bin" / name
         program.write_text(text)
         program.chmod(0o755)
@@ -143,6 +143,18 @@ def test_a_hook_that_can_not_hand_in_says_so_and_fails_no_job(
     assert installed.calls() == []
     said = (installed.home / "syslog").read_text()
     assert said == f"{hook}: job 7 is left to reconcile: {queue} takes nothing\n"
+
+
+def test_a_hook_whose_disk_hangs_ends_in_its_time_and_leaves_the_job_to_reconcile(
+    installed: Installed,
+) -> None:
+    script = installed.share / "hand_in.sh"
+    assert "timeout -k 1 10 sh" in script.read_text()
+    script.write_text(script.read_text().replace("timeout -k 1 10", "timeout -k 1 0.1"))
+    installed.write_program("mkdir", "#!/bin/sh\nexec sleep 60\n")
+    assert installed.run("epilog_slurmctld", SPANK_FAILOVER="2") == 0
+    assert installed.calls() == []
+    assert "job 7 is left to reconcile" in (installed.home / "syslog").read_text()
 
 
 def test_an_arrival_comes_back_as_it_was_added_and_twice_is_once(installed: Installed) -> None:

@@ -51,6 +51,12 @@ def test_what_hooks_write_can_be_written(service: dict[str, str]) -> None:
         assert any(path.startswith(folder) for folder in writable), path
 
 
+def test_reconcile_is_slurms_user_and_what_it_writes_is_its_own() -> None:
+    parser = configparser.ConfigParser(strict=False, interpolation=None)
+    parser.read(UNIT.with_name("slurm-failover-reconcile.service"))
+    assert (parser["Service"]["User"], parser["Service"]["UMask"]) == ("slurm", "0077")
+
+
 @pytest.mark.skipif(not shutil.which("systemd-analyze"), reason="no systemd-analyze here")
 def test_systemd_understands_the_unit() -> None:
     done = subprocess.run(
