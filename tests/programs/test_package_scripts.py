@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import re
+import stat
 import subprocess
 from pathlib import Path
 
@@ -86,6 +87,26 @@ def test_a_state_folder_that_can_not_be_made_stops_no_package(
     root.at(STATE).symlink_to("not-mounted/yet")
     assert root.call(name, argument) == 0
     assert root.asked() == "place"
+
+
+@pytest.mark.parametrize(("name", "argument"), PLACING)
+def test_the_state_folder_is_made_where_there_is_none_and_none_but_root_may_write_to_it(
+    root: Root, name: str, argument: str
+) -> None:
+    root.at(STATE).rmdir()
+    assert root.call(name, argument) == 0
+    assert stat.S_IMODE(root.at(STATE).stat().st_mode) == 0o755
+
+
+@pytest.mark.parametrize(
+    "script", ["tree", "files/hooks.sh", "files/logrotate", "rpm/slurm-failover.spec"]
+)
+def test_no_file_of_a_package_may_be_written_by_others(script: str) -> None:
+    text = (PACKAGING / script).read_text()
+    modes = re.findall(r"(?:\bchmod|-m|\bcreate|%attr\(|%defattr\()[ \t]*([0-7]{3,4})\b", text)
+    assert [mode for mode in modes if int(mode, 8) & 0o022] == []
+    assert "install -m 755" in text or script != "tree"
+    assert not re.search(r"\bchmod +(-R +)?[ugoa]*[+=]", text)
 
 
 @pytest.mark.parametrize(("name", "argument"), PLACING + LEAVING)

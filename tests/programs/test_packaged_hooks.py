@@ -58,6 +58,19 @@ class Home:
         self.write(self.programs / "scontrol", said)
         self.write(self.programs / "slurmd", "")
 
+    def watch_for_gaps(self) -> None:
+        """From now on each program that puts a file in place first notes what hooks are missing."""
+        for name in ("ln", "mv"):
+            looks = "\n".join(
+                f"[ -x {hook} ] || echo {hook} >>{self.root}/gaps"
+                for hook in (self.share / name for name in HOOKS)
+            )
+            self.write(self.programs / name, f'{looks}\nexec /usr/bin/{name} "$@"')
+
+    def gaps(self) -> list[str]:
+        file = self.root / "gaps"
+        return file.read_text().split() if file.exists() else []
+
     def named(self, text: str) -> str:
         """A line of slurm.conf with the places of this host."""
         return text.replace("/opt", f"{self.root}/opt")
@@ -87,6 +100,15 @@ def test_every_hook_leads_to_that_of_the_package(home: Home) -> None:
     assert all((home.share / name).is_symlink() for name in HOOKS)
 
 
+def test_there_is_no_moment_without_a_hook(home: Home) -> None:
+    home.slurm_says(NAMED)
+    home.call("place")
+    home.watch_for_gaps()
+    for action in ("place", "leave", "place"):
+        home.call(action)
+    assert home.gaps() == []
+
+
 @pytest.mark.parametrize("asked", ["the file", "slurmctld", "nobody answers"])
 def test_hooks_that_slurm_may_call_stay_and_let_every_job_pass(home: Home, asked: str) -> None:
     home.call("place")
@@ -97,6 +119,7 @@ def test_hooks_that_slurm_may_call_stay_and_let_every_job_pass(home: Home, asked
     assert "Slurm still calls our hooks" in home.call("leave")
     home.script.unlink()
     assert home.statuses() == {0}
+    assert not [file for file in home.share.rglob("*") if file.stat().st_mode & 0o022]
     assert all((home.share / name).exists() for name in HOOKS)
 
 

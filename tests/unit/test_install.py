@@ -599,6 +599,26 @@ def test_what_can_not_be_written_is_said_and_stays(tmp_path: Path) -> None:
     assert (tmp_path / "f").read_text() == "x"
 
 
+def test_a_copy_from_before_is_its_writers_alone(tmp_path: Path) -> None:
+    (tmp_path / "f").write_text("secret")
+    (tmp_path / "f").chmod(0o644)
+    apply_change(Change(str(tmp_path / "f"), "secret", "y"), str(tmp_path / "f"), f"{tmp_path}/b")
+    copy = Path(f"{tmp_path}/b{tmp_path}/f")
+    assert (copy.read_text(), stat.S_IMODE(copy.stat().st_mode)) == ("secret", 0o600)
+
+
+@pytest.mark.parametrize("kind", ["file", "link"])
+def test_what_lies_where_a_file_is_prepared_is_never_written_to(tmp_path: Path, kind: str) -> None:
+    target, own = tmp_path / "f", tmp_path / "own"
+    target.write_text("x")
+    own.write_text("precious")
+    lies = Path(f"{target}.slurm-failover.{os.getpid()}")
+    lies.symlink_to(own) if kind == "link" else lies.hardlink_to(own)
+    with pytest.raises(InstallError, match="can not be written"):
+        apply_change(Change(str(target), "x", "y"), str(target), str(tmp_path / "b"))
+    assert (target.read_text(), own.read_text()) == ("x", "precious")
+
+
 @pytest.mark.usefixtures("host_of")
 @pytest.mark.parametrize("fails", [0, 1])
 def test_an_installation_that_stops_half_way_names_what_is_changed_and_the_backup(
