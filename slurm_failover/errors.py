@@ -25,6 +25,10 @@ class SlurmUnavailable(SlurmError):
     """Slurm did not answer, or not in time. Whether a change was made is unknown."""
 
 
+class NotPermitted(SlurmError):
+    """Slurm does not show this user what was asked for, or lets them not do it."""
+
+
 class NoSuchJob(SlurmError):
     """Slurm answered that it does not know this job (any more)."""
 

@@ -8,11 +8,23 @@ from collections.abc import Sequence
 import click
 
 from slurm_failover.breaker import Breaker, Trip, read_breaker
+from slurm_failover.cli import say_to_terminal
+from slurm_failover.errors import NotPermitted
 from slurm_failover.model import NodeFacts
 from slurm_failover.settings.tables import Settings
+from slurm_failover.slurm.client import Slurm
 
 OPEN = 3
 """The exit status of commands that have seen the circuit breaker open."""
+
+
+def ask_nodes(slurm: Slurm) -> list[NodeFacts]:
+    """All nodes; none, and a word on it, where Slurm shows this user none (PrivateData=nodes)."""
+    try:
+        return slurm.nodes()
+    except NotPermitted as error:
+        say_to_terminal(f"without what nodes tell, which Slurm does not show you: {error}")
+        return []
 
 
 def show_banner(

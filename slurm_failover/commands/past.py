@@ -14,6 +14,7 @@ import click
 from rich.console import Console
 
 from slurm_failover.cli import say_to_terminal
+from slurm_failover.commands.banner import ask_nodes
 from slurm_failover.commands.jobid import is_named, is_run_of
 from slurm_failover.errors import NoSuchTime, SlurmUnavailable
 from slurm_failover.history import Entry, Run, named_nodes, tell
@@ -114,7 +115,7 @@ def _ask_controller(settings: Settings) -> tuple[list[JobFacts], list[NodeFacts]
     """What slurmctld knows now; nothing, and a word on it, where it does not answer."""
     slurm = connect_for_many(settings, lambda _: None)
     try:
-        return slurm.jobs(), slurm.nodes()
+        return slurm.jobs(), ask_nodes(slurm)
     except SlurmUnavailable as error:
         say_to_terminal(f"without what only slurmctld knows, of jobs that run or wait now: {error}")
         return [], []

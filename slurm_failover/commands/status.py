@@ -7,7 +7,7 @@ import time
 
 import click
 
-from slurm_failover.commands.banner import end_with, show_banner
+from slurm_failover.commands.banner import ask_nodes, end_with, show_banner
 from slurm_failover.commands.jobid import (
     array_of,
     by_task,
@@ -60,7 +60,7 @@ def _show(settings: Settings, jobs: tuple[str, ...], as_json: bool) -> None:
     slurm, limits = connect_for_many(settings, lambda _: None), read_limits(settings)
     known = _find(slurm, jobs)
     found, missing = join_components(known), _missing(jobs, known)
-    nodes = slurm.nodes()
+    nodes = ask_nodes(slurm)
     breaker = show_banner(settings, nodes, aside=as_json)
     views = [
         view_job(

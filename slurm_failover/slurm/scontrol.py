@@ -8,7 +8,7 @@ import subprocess
 from collections.abc import Collection
 from typing import Any
 
-from slurm_failover.errors import NoSuchJob, SlurmError, SlurmUnavailable
+from slurm_failover.errors import NoSuchJob, NotPermitted, SlurmError, SlurmUnavailable
 from slurm_failover.model import JobFacts, NodeFacts
 from slurm_failover.slurm.client import JobChange, NodeChange
 from slurm_failover.slurm.facts import know_components, read_job, read_node
@@ -37,6 +37,8 @@ _SILENT = (
     "Munge encode failed",
     "Protocol authentication error",
 )
+_DENIED = "Access/permission denied"
+"""ESLURM_ACCESS_DENIED (slurm_errno.c): as with PrivateData=nodes, see slurm.conf(5)."""
 _UNKNOWN_JOB = "Invalid job id specified"
 _PENDING_ALREADY = "Job is pending execution"
 _EXPEDITED = "ExpeditedRequeue=Yes"
@@ -247,6 +249,8 @@ def explain(program: str, words: str) -> SlurmError:
     text = f"{program}: {'; '.join(lines[:3]) or 'failed without a word'}"
     if _UNKNOWN_JOB in words:
         return NoSuchJob(text)
+    if _DENIED in words:
+        return NotPermitted(text)
     if any(sign in words for sign in _SILENT):
         return SlurmUnavailable(text)
     return SlurmError(text)

@@ -227,10 +227,12 @@ def _is_held_by_another(
     job: JobFacts, state: State | None, record: Record, nodes: Sequence[NodeFacts], now: float
 ) -> bool:
     """Whether a requeue holds a job that is none of our holds, nor is about to be one: a node that
-    stops a job says so before.
+    stops a job says so before, and where no node can be seen nobody knows.
     """
     if state not in _NOT_HELD_BY_US or not job.held_by_requeue:
         return False
+    if not nodes:
+        return bool(record.attempt.start) and not is_running(record)
     if not record.attempt.start:
         return not read_stops_without_record(job, nodes, now)
     since = record.attempt.start - SAME_ATTEMPT

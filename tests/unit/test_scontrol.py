@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 
-from slurm_failover.errors import NoSuchJob, SlurmError, SlurmUnavailable
+from slurm_failover.errors import NoSuchJob, NotPermitted, SlurmError, SlurmUnavailable
 from slurm_failover.slurm.client import JobChange, NodeChange
 from slurm_failover.slurm.scontrol import JSON, Scontrol
 
@@ -163,9 +163,17 @@ def test_a_silent_slurmctld_is_asked_again_for_the_time_of_patience(stand_in: St
 @pytest.mark.parametrize(
     "words",
     [
-        "slurm_load_node error: Unable to contact slurm controller (connect failure)",
+        "slurm_load_node error: Unable to contact slurm controller",
         "slurm_update error: Socket timed out on send/recv operation",
+        "slurm_load_jobs error: Connection refused",
+        "slurm_load_jobs error: Zero Bytes were transmitted or received",
+        "slurm_load_jobs error: Unexpected message received",
         "Slurm backup controller in standby mode",
+        "Slurm temporarily unable to accept job, sleeping and retrying",
+        "error: slurm_receive_msg: connect failure",
+        "error: fork: Resource temporarily unavailable",
+        "error: Munge encode failed: Failed to access /run/munge/munge.socket.2",
+        "slurm_load_jobs error: Protocol authentication error",
     ],
 )
 def test_no_answer_is_unknown_and_never_a_refusal(stand_in: StandIn, words: str) -> None:
@@ -176,9 +184,8 @@ def test_no_answer_is_unknown_and_never_a_refusal(stand_in: StandIn, words: str)
 
 def test_a_refusal_is_final_and_told_in_slurms_words(stand_in: StandIn) -> None:
     stand_in.answer(last=fail("slurm_update error: Access/permission denied"))
-    with pytest.raises(SlurmError, match="Access/permission denied") as refused:
+    with pytest.raises(NotPermitted, match="Access/permission denied"):
         stand_in.client(patience=20).update_node("n1", NodeChange(drain="x"))
-    assert not isinstance(refused.value, SlurmUnavailable)
     assert len(stand_in.calls()) == 1
 
 
@@ -208,9 +215,10 @@ def test_a_requeue_that_was_done_though_its_answer_got_lost_is_success(stand_in:
     assert stand_in.calls() == [["scontrol", "requeuehold", "7"]] * 2
 
 
-def running(start: int) -> str:
+def running(start: int, **more: object) -> str:
     """Job 7 as it runs since ``start``."""
-    job = {"job_id": 7, "job_state": ["RUNNING"], "start_time": {"set": True, "number": start}}
+    begun = {"set": True, "number": start}
+    job = {"job_id": 7, "job_state": ["RUNNING"], "start_time": begun, **more}
     return f"echo '{json.dumps({'jobs': [job]})}'\n"
 
 
@@ -220,6 +228,15 @@ def test_a_stop_whose_answer_got_lost_does_not_stop_the_next_attempt(stand_in: S
     stand_in.client(patience=20).stop("7", 1000.0)
     shown = ["scontrol", "--local", "show", "job", "7", JSON]
     assert stand_in.calls() == [shown, ["scontrol", "requeuehold", "Incomplete", "7"], shown]
+
+
+@pytest.mark.parametrize(("held", "how"), [(True, "requeue"), (False, "requeuehold")])
+def test_a_stop_leaves_the_hold_that_somebody_has_put_on_the_running_job(
+    stand_in: StandIn, held: bool, how: str
+) -> None:
+    stand_in.answer(running(1000, hold=held))
+    stand_in.client().stop("7", 1000.0)
+    assert stand_in.calls()[-1] == ["scontrol", how, "Incomplete", "7"]
 
 
 def test_a_requeue_that_slurm_refuses_is_an_error(stand_in: StandIn) -> None:

@@ -24,6 +24,7 @@ from slurm_failover.controller import decider, endings, work
 from slurm_failover.controller.decider import Decider
 from slurm_failover.controller.missed import find_stop_without_record
 from slurm_failover.doctor.timer import LATE
+from slurm_failover.errors import NotPermitted
 from slurm_failover.evidence import write_evidence
 from slurm_failover.model import Evidence, JobCause, JobFacts, Limits
 from slurm_failover.record import Attempt, Record, State, Step, read_record, write_record
@@ -680,13 +681,20 @@ def test_a_job_that_its_node_stopped_is_taken_up_wherever_its_wish_stands(
     assert not terminal.slurm.job(label).held
 
 
-def test_where_no_node_can_be_seen_status_does_not_say_what_they_tell(
+def test_where_slurm_shows_no_nodes_status_tells_of_jobs_and_not_what_nodes_would_tell(
     terminal: Terminal, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    def refuse(*_: object) -> None:
+        raise NotPermitted("scontrol: slurm_load_node error: Access/permission denied")
+
     label = hold_unrecorded(terminal)
-    monkeypatch.setattr(terminal.slurm, "nodes", lambda *_: [])
-    words = "no start of it is recorded: reconcile takes it up if its node did that"
-    assert words in terminal.type("status", label).output
+    monkeypatch.setattr(terminal.slurm, "nodes", refuse)
+    told = terminal.type("status", label)
+    assert told.exit_code == 0
+    assert "no start of it is recorded: reconcile takes it up if its node did that" in told.output
+    assert "without what nodes tell, which Slurm does not show you" in told.output
+    assert "scontrol release" not in told.output
+    assert label in terminal.type("status").output
 
 
 @pytest.mark.parametrize(

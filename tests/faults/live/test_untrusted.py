@@ -103,8 +103,8 @@ def test_no_link_in_place_of_a_jobs_output_is_written_through(rig: Rig, link: st
 
 @pytest.fixture
 def private(cluster: Cluster) -> Iterator[Rig]:
-    """A cluster whose users see their own jobs only."""
-    change = "echo PrivateData=jobs >>/etc/slurm/slurm.conf"
+    """A cluster whose users see their own jobs only, and no nodes."""
+    change = "echo PrivateData=jobs,nodes >>/etc/slurm/slurm.conf"
     with cluster.own_configuration():
         each(lambda host: cluster.check(host, change), HOSTS)
         cluster.check(CONTROLLER, ["scontrol", "reconfigure"])
@@ -122,7 +122,10 @@ def test_where_jobs_are_private_a_user_sees_of_others_what_squeue_shows_nothing(
         assert "alice" not in done.stdout + done.stderr
         assert "attempt 0" not in done.stdout
         assert "Traceback" not in done.stderr
-    assert str(job) in cluster.check(CONTROLLER, ["slurm-failover", "status"], user="alice")
+    for command in (["status"], ["status", str(job)], ["history"], ["logs", str(job)]):
+        told = cluster.run(CONTROLLER, ["slurm-failover", *command], user="alice")
+        assert (told.rc, str(job) in told.stdout or command[0] != "status") == (0, True), told
+    assert "denied" in cluster.run(CONTROLLER, ["slurm-failover", "nodes"], user="alice").stderr
     private.end_broken(job)
     private.bring_back(job)
     private.check_moved(job)
