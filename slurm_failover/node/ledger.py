@@ -8,8 +8,9 @@ text until it is asked for.
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Iterable, Mapping
 
+from slurm_failover.embed import read_time
 from slurm_failover.frozen import dataclass, field, replace
 
 TYPE_CHECKING = False
@@ -130,33 +131,40 @@ def read_events_kept(ledger: Ledger) -> list[Event]:
     """The events that the ledger keeps. One that can not be read is left out: another release of
     this program may have written it.
     """
-    kinds = _enums()
-    events = (_event(raw, kinds) for raw in ledger.events)
+    from typing import get_type_hints
+
+    from slurm_failover.model import Event
+
+    types = get_type_hints(Event)
+    events = (_event(raw, types) for raw in ledger.events)
     return [event for event in events if event is not None]
 
 
-def _event(raw: dict[str, Any], kinds: Mapping[str, Callable[[Any], Any]]) -> Event | None:
+def _event(raw: dict[str, Any], types: Mapping[str, Any]) -> Event | None:
     from slurm_failover.model import Event
 
     try:
-        event = Event(**{key: kinds[key](v) if v and key in kinds else v for key, v in raw.items()})
-    except (TypeError, ValueError):
+        return Event(**{key: _value(types[key], value) for key, value in raw.items()})
+    except (KeyError, TypeError, ValueError, OverflowError):
         return None
-    times, names = (event.time, event.last_time), (event.rule, event.because, event.pci or "")
-    is_sound = all(isinstance(time, int | float | None) for time in times)
-    return event if is_sound and all(isinstance(name, str) for name in names) else None
 
 
-def _enums() -> dict[str, Callable[[Any], Any]]:
-    from slurm_failover.model import FaultClass, NodeAction, Role, Scope
+def _value(wanted: Any, value: Any) -> Any:
+    """A value of a type as an Event declares it, which may be ``X | None``, in JSON."""
+    from enum import Enum
+    from typing import get_args
 
-    return {
-        "klass": FaultClass,
-        "implied": FaultClass,
-        "scope": Scope,
-        "node_action": NodeAction,
-        "role": Role,
-    }
+    kinds = get_args(wanted) or (wanted,)
+    if value is None and type(None) in kinds:
+        return None
+    kind = kinds[0]
+    if kind is float:
+        return read_time(value)
+    if issubclass(kind, Enum):
+        return kind(value)
+    if type(value) is not kind:
+        raise TypeError(f"not of type {kind.__name__}: {value!r}")
+    return value
 
 
 def keep_events(ledger: Ledger, shown: Iterable[Event], now: float) -> Ledger:
@@ -214,18 +222,18 @@ def write_ledger(ledger: Ledger) -> str:
 def _note(raw: dict[str, Any]) -> SourceNote:
     """A later release may note more."""
     return SourceNote(
-        time=float(raw.get("time", 0.0)),
+        time=read_time(raw.get("time", 0.0)),
         unseen=str(raw.get("unseen", "")),
         memory=str(raw.get("memory", "")),
-        uptime=float(raw.get("uptime", 0.0)),
-        told=float(raw.get("told", 0.0)),
+        uptime=read_time(raw.get("uptime", 0.0)),
+        told=read_time(raw.get("told", 0.0)),
         seen=str(raw.get("seen", "")),
     )
 
 
 def _fault(raw: dict[str, Any]) -> JudgedFault:
     return JudgedFault(
-        time=float(raw["time"]),
+        time=read_time(raw["time"]),
         rule=str(raw["rule"]),
         because=str(raw["because"]),
         jobs=tuple(int(job) for job in raw["jobs"]),

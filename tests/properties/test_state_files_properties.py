@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable
+from dataclasses import asdict, fields
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any
@@ -17,8 +18,19 @@ from slurm_failover.controller.arrivals import Arrival, Kind, Queue
 from slurm_failover.controller.notes import Note, Notes
 from slurm_failover.errors import RuleError
 from slurm_failover.health.memory import Memory
+from slurm_failover.model import Event, FaultClass, NodeAction, Scope
 from slurm_failover.node import ends, stops
-from slurm_failover.node.ledger import JudgedFault, Ledger, SourceNote, read_ledger, write_ledger
+from slurm_failover.node.blame import Blame
+from slurm_failover.node.ledger import (
+    JudgedFault,
+    Ledger,
+    SourceNote,
+    keep_events,
+    last_of,
+    read_events_kept,
+    read_ledger,
+    write_ledger,
+)
 from slurm_failover.policy import Ending
 from slurm_failover.record import Record
 
@@ -54,6 +66,20 @@ ledgers = st.builds(
     devices=texts,
 )
 
+SHOWN = Event(
+    "gpu",
+    FaultClass.HARDWARE,
+    Scope.GPU,
+    "gpu-remap-failed",
+    "a row could not be remapped",
+    pci="0000:3b:00",
+    node_action=NodeAction.REBOOT,
+    time=1.7e9,
+    last_time=1.7e9,
+    trusted=True,
+    source="nvml",
+)
+
 
 def torn(whole: str, data: st.DataObject) -> bytes:
     """A file that a crash has cut off, or in which a disk has changed something."""
@@ -74,6 +100,18 @@ def in_folder(check: Callable[[Path], None]) -> None:
 @given(ledgers)
 def test_a_ledger_comes_back_as_it_was_written(ledger: Ledger) -> None:
     assert read_ledger(write_ledger(ledger)) == ledger
+
+
+@QUICK
+@given(st.sampled_from([field.name for field in fields(Event)]), values)
+def test_whatever_stands_in_a_kept_event_it_is_sound_or_left_out(name: str, odd: Any) -> None:
+    raw = json.loads(json.dumps(asdict(SHOWN)))
+    [kept] = read_events_kept(Ledger(events=(raw,)))
+    assert kept == SHOWN
+    for event in read_events_kept(Ledger(events=({**raw, name: odd},))):
+        assert round(last_of(event)) >= 0
+        assert keep_events(Ledger(), [event], 0.0).events == (asdict(event),)
+        assert Blame((event,)).of_node().node in NodeAction
 
 
 @QUICK

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import math
 from typing import Any
 
 import pytest
@@ -84,7 +85,18 @@ def test_what_a_later_release_notes_of_a_source_is_passed_over() -> None:
 
 @pytest.mark.parametrize(
     "change",
-    [{"time": "soon"}, {"last_time": []}, {"pci": 5}, {"rule": None}, {"because": 1}],
+    [
+        {"time": "soon"},
+        {"last_time": []},
+        {"last_time": math.inf},
+        {"pci": 5},
+        {"rule": None},
+        {"because": 1},
+        {"node_action": None},
+        {"node_action": ""},
+        {"trusted": "yes"},
+        {"of a later release": 1},
+    ],
 )
 def test_a_kept_event_that_makes_no_sense_is_left_out(change: dict[str, Any]) -> None:
     sound = {"kind": "k", "klass": "hardware", "scope": "gpu", "rule": "r", "because": "b"}
@@ -93,7 +105,7 @@ def test_a_kept_event_that_makes_no_sense_is_left_out(change: dict[str, Any]) ->
 
 
 @pytest.mark.parametrize("key", ["time", "uptime", "told"])
-@pytest.mark.parametrize("value", [None, "soon", []])
+@pytest.mark.parametrize("value", [None, "soon", [], math.nan, math.inf])
 def test_a_note_of_a_source_that_makes_no_sense_is_a_damaged_ledger(key: str, value: Any) -> None:
     raw = json.loads(write_ledger(Ledger("boot-1", sources={"nvml": SourceNote(5.0)})))
     raw["sources"]["nvml"][key] = value
