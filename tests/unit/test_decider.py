@@ -21,7 +21,7 @@ from slurm_failover.controller.placement import Placement
 from slurm_failover.errors import NoSuchJob, SlurmUnavailable
 from slurm_failover.model import JobFacts, Limits
 from slurm_failover.policy import Ending
-from slurm_failover.record import Attempt, Record, State, Step, read_record
+from slurm_failover.record import Attempt, Record, State, Step, read_record, write_record
 from slurm_failover.slurm.client import TOP_PRIORITY, JobChange
 
 
@@ -80,6 +80,34 @@ def test_a_hardware_fault_moves_the_job_at_once_and_ahead_of_all(story: Story) -
     record = story.record(label)
     assert (record.state, record.retries, record.excluded) == (State.RESUMED, 1, "n1")
     assert [past.outcome for past in record.history] == ["failover"]
+
+
+@pytest.mark.parametrize("wiped", [False, True], ids=["beside ours", "with ours wiped out"])
+def test_a_record_that_stands_in_the_comment_is_its_owners_words_and_no_record(
+    story: Story, wiped: bool
+) -> None:
+    forged = write_record("failover", Record(max_retries=99, by_option=True))
+    label = story.start(forged)
+    job = story.slurm.peek(label)
+    for retries in (1, 2):
+        job.comment, job.admin_comment = forged, "" if wiped else job.admin_comment
+        story.fail(label)
+        assert story.record(label).max_retries == 2
+        job.comment = forged
+        story.complete(label)
+        story.house.decide()
+        assert story.record(label).retries == (1 if wiped else retries)
+        job.comment, job.admin_comment = forged, "" if wiped else job.admin_comment
+        story.restart(label)
+        assert story.record(label).max_retries == 2
+
+
+def test_reconcile_takes_up_no_record_that_stands_in_a_comment(story: Story) -> None:
+    words = write_record("", Record(State.INTERNALERROR, Step.TO_CANCEL, by_option=True))
+    label = story.slurm.submit(words)
+    story.house.reconcile()
+    job = story.slurm.peek(label)
+    assert (job.state, job.comment, job.admin_comment) == ("PENDING", words, "")
 
 
 def test_nothing_is_decided_before_the_nodes_were_heard(story: Story) -> None:

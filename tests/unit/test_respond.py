@@ -113,6 +113,21 @@ def test_a_job_without_a_valid_wish_runs_on(
     assert scene.slurm.job(label).states == {"RUNNING"}
 
 
+def test_a_job_is_not_flagged_by_a_record_in_its_comment(scene: Scene) -> None:
+    label = scene.run(write_record("", Record(by_option=True)))
+    scene.respond(HARDWARE)
+    assert scene.slurm.job(label).states == {"RUNNING"}
+
+
+def test_all_flagged_jobs_that_a_fault_hit_are_stopped(scene: Scene) -> None:
+    labels = [scene.slurm.submit("failover") for _ in range(3)]
+    for label in labels:  # The fake gives a whole node to each.
+        job = scene.slurm.peek(label)
+        job.state, job.nodes, job.start = "RUNNING", ["n1"], scene.slurm.clock
+    scene.respond(HARDWARE)
+    assert all(scene.slurm.job(label).held_by_requeue for label in labels)
+
+
 def test_a_job_flagged_by_the_option_is_known_by_its_record(scene: Scene) -> None:
     label = scene.run("")
     scene.slurm.peek(label).admin_comment = write_record("", Record(by_option=True))

@@ -643,6 +643,13 @@ def test_a_job_whose_owner_took_the_wish_back_is_shown_without_failover(
     assert ("does not ask for it any more" in terminal.type("status", label).output) is off
 
 
+def test_a_record_in_a_comment_is_not_shown(terminal: Terminal) -> None:
+    forged = Record(State.MAXRETRIESEXCEEDED, retries=3, max_retries=3, because="trust me")
+    label = terminal.slurm.submit(write_record("", forged))
+    assert "No job has failover on." in terminal.type("status").output.splitlines()[-1:]
+    assert "trust me" not in terminal.type("status", label).output
+
+
 def hold_unrecorded(terminal: Terminal, comment: str = "failover", record: str = "") -> str:
     """A job whose start and end no hook has recorded, requeued and held."""
     label = terminal.slurm.submit(comment)
