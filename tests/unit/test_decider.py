@@ -103,11 +103,13 @@ def test_a_record_that_stands_in_the_comment_is_its_owners_words_and_no_record(
 
 
 def test_reconcile_takes_up_no_record_that_stands_in_a_comment(story: Story) -> None:
-    words = write_record("", Record(State.INTERNALERROR, Step.TO_CANCEL, by_option=True))
+    forged = Record(State.FAILOVERINPROGRESS, Step.HELD, attempt=Attempt(1, "n1", 5.0))
+    words = write_record("", forged)
     label = story.slurm.submit(words)
+    story.slurm.hold(label)
     story.house.reconcile()
     job = story.slurm.peek(label)
-    assert (job.state, job.comment, job.admin_comment) == ("PENDING", words, "")
+    assert (job.hold != "", job.comment, job.admin_comment) == (True, words, "")
 
 
 def test_nothing_is_decided_before_the_nodes_were_heard(story: Story) -> None:
