@@ -14,7 +14,7 @@ from failover_world import DEATHS, FINDINGS, WAIT_FOR_NODES, House, Trouble
 from fake_slurmctld import ADMIN_HOLD, USER_HOLD, FakeSlurm
 from fake_state import DEFAULT_PRIORITY
 
-from slurm_failover import files
+from slurm_failover import files, lifecycle
 from slurm_failover.controller import decider
 from slurm_failover.controller.notes import Note
 from slurm_failover.controller.placement import Placement
@@ -110,6 +110,32 @@ def test_reconcile_takes_up_no_record_that_stands_in_a_comment(story: Story) -> 
     story.house.reconcile()
     job = story.slurm.peek(label)
     assert (job.hold != "", job.comment, job.admin_comment) == (True, words, "")
+
+
+def test_a_decision_notes_how_often_slurm_has_restarted_the_job_by_then(story: Story) -> None:
+    label = story.start()
+    story.fail(label)
+    story.complete(label)
+    job = story.slurm.peek(label)
+    job.restarts -= 1  # Slurm did not count what the hold took for certain.
+    story.house.decide()
+    assert story.record(label).restarts == job.restarts == 0
+
+
+def test_a_hold_that_died_before_its_record_is_not_finished_on_a_job_that_was_released_since(
+    story: Story,
+) -> None:
+    label = story.start()
+    story.house.health_check("n1", FINDINGS["hardware"])
+    record = lifecycle.hold(
+        story.record(label), story.slurm.job(label), Ending.STOPPED_BY_NODE, 5.0
+    )
+    story.house.notes.add(Note(int(label), label, Ending.STOPPED_BY_NODE, record))
+    story.slurm.release(label)
+    story.complete(label)
+    before = story.slurm.peek(label).facts(0)
+    story.house.decide()
+    assert story.slurm.peek(label).facts(0) == before
 
 
 def test_nothing_is_decided_before_the_nodes_were_heard(story: Story) -> None:

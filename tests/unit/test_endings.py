@@ -2,16 +2,19 @@
 
 from __future__ import annotations
 
+import contextlib
+import errno
 import os
 import time
 from pathlib import Path
 from typing import Any
+from unittest.mock import Mock
 
 import pytest
 from fake_slurmctld import ADMIN_HOLD, USER_HOLD, FakeSlurm
 
-from slurm_failover import embed
-from slurm_failover.controller import serving
+from slurm_failover import embed, files
+from slurm_failover.controller import serving, work
 from slurm_failover.controller.arrivals import Arrival, Kind, Queue
 from slurm_failover.controller.notes import Note, Notes
 from slurm_failover.controller.serving import Server
@@ -59,16 +62,17 @@ class Scene:
         assert record is not None
         return record
 
-    def stop_by_node(self, label: str) -> None:
-        """What a node does about a fault under a running job."""
+    def stop_by_node(self, label: str, *, stops: bool = True) -> None:
+        """What a node does about a fault under a running job; without ``stops`` it has its say."""
         job = self.slurm.peek(label)
         node = self.slurm.peek_node(job.nodes[0])
         now = time.time()
         entry = Evidence(
-            node.name, job.job_id, job.start, JobCause.HARDWARE, "lost", now, requeued=True
+            node.name, job.job_id, job.start, JobCause.HARDWARE, "lost", now, requeued=stops
         )
         node.extra = write_evidence(node.extra, node.name, [entry], now)
-        self.slurm.requeue_and_hold(label)
+        if stops:
+            self.slurm.requeue_and_hold(label)
 
 
 @pytest.fixture
@@ -229,12 +233,28 @@ def test_a_job_that_was_requeued_by_hand_is_left_alone(scene: Scene) -> None:
     assert not scene.slurm.job(label).held
 
 
-def test_a_requeue_with_a_hold_by_hand_is_left_alone(scene: Scene) -> None:
+@pytest.mark.parametrize("node", ["knows nothing", "explains a failure", "is drained by us"])
+def test_a_requeue_with_a_hold_by_hand_is_left_alone(scene: Scene, node: str) -> None:
     label = scene.run()
     scene.start(label)
+    if node == "explains a failure":
+        scene.stop_by_node(label, stops=False)
+    if node == "is drained by us":
+        scene.slurm.drain("n1", "slurm-failover: Xid 79")
     scene.slurm.requeue_and_hold(label)
     assert not scene.end(label)
     assert scene.record(label).state is State.ARMED
+
+
+def test_a_job_that_its_owner_released_after_its_node_had_stopped_it_is_theirs(
+    scene: Scene,
+) -> None:
+    label = scene.run()
+    scene.start(label)
+    scene.stop_by_node(label)
+    scene.slurm.release(label)
+    assert not scene.end(label)
+    assert not scene.slurm.job(label).held
 
 
 def test_a_job_that_its_node_stopped_is_recorded_however_long_ago_it_started(scene: Scene) -> None:
@@ -424,6 +444,45 @@ def test_a_start_that_is_served_after_its_end_changes_nothing(scene: Scene) -> N
     before = scene.slurm.peek(label).facts(0)
     scene.start(label)
     assert scene.slurm.peek(label).facts(0) == before
+
+
+def test_a_start_that_is_served_while_its_attempt_ends_records_nothing(scene: Scene) -> None:
+    label = scene.run()
+    scene.slurm.finish(label, code=3)
+    scene.slurm.calls.clear()
+    scene.start(label)
+    assert "update_job" not in scene.slurm.calls
+
+
+def test_an_entry_that_is_being_written_is_left_to_its_writer(scene: Scene) -> None:
+    entry = Path(scene.notes.queue) / "epilog_slurmctld.7.5.new"
+    entry.parent.mkdir(exist_ok=True)
+    entry.write_text("n1\n")
+    assert scene.queue.read() == []
+    assert entry.exists()
+
+
+@pytest.mark.parametrize("taken", [True, False], ids=["a hook serves it", "its turn"])
+def test_what_hooks_left_behind_is_served_in_turn(scene: Scene, taken: bool) -> None:
+    scene.queue.add(Arrival(Kind.END, "7", 5.0, "n1"))
+    server = Mock(spec=Server)
+    server.serve.side_effect = SlurmUnavailable("Socket timed out")
+    with files.locked(scene.queue.lock, 0) if taken else contextlib.nullcontext():
+        assert work._catch_up(server, scene.queue, scene.said.append, True)
+    assert server.serve.called is not taken
+    assert ("what its hooks handed in waits" in "".join(scene.said)) is not taken
+
+
+def test_where_nothing_can_be_written_the_controller_goes_on(
+    scene: Scene, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def refuse(*_: object) -> None:
+        raise OSError(errno.ENOSPC, "No space left on device")
+
+    monkeypatch.setattr(files, "write_whole", refuse)
+    scene.notes.begin(anew=True)
+    scene.notes.mark_reconciled()
+    assert (scene.notes.since(), scene.notes.reconciled()) == (0.0, 0.0)
 
 
 def test_an_end_that_another_controller_held_is_decided_here(scene: Scene) -> None:

@@ -11,7 +11,7 @@ import pytest
 from slurm_failover import files
 from slurm_failover.controller import placement
 from slurm_failover.controller.placement import lower_started
-from slurm_failover.errors import SlurmError
+from slurm_failover.errors import SlurmError, SlurmUnavailable
 from slurm_failover.model import JobFacts
 from slurm_failover.record import Record
 from slurm_failover.slurm.client import TOP_PRIORITY
@@ -49,6 +49,18 @@ def lower(slurm: Now, job: JobFacts = RUNS, record: Record = MOVED) -> list[str]
     said: list[str] = []
     lower_started(slurm, [(job, record)], "queue.lock", said.append)  # type: ignore[arg-type]
     return said
+
+
+def test_where_slurm_does_not_answer_no_other_job_is_asked_for_in_vain(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    def keep_silent(_: str) -> JobFacts:
+        raise SlurmUnavailable("Socket timed out")
+
+    slurm = Now(RUNS)
+    monkeypatch.setattr(slurm, "job", keep_silent)
+    with pytest.raises(SlurmUnavailable):
+        lower(slurm)
 
 
 def test_a_job_that_runs_again_gives_its_place_in_the_line_back() -> None:
