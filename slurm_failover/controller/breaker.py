@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import time
 from collections.abc import Callable
@@ -22,8 +23,8 @@ Say = Callable[[str], None]
 
 
 class Guard:
-    """Looks at the breaker, and tells each of its changes once. ``memory`` is a file of ours, and
-    ``mark`` is told at every look whether it is open.
+    """Looks at the breaker, and tells each of its changes once. ``memory`` is a file of ours; where
+    it can not be written, each process tells. ``mark`` is told at every look whether it is open.
     """
 
     def __init__(
@@ -43,6 +44,7 @@ class Guard:
         self._report = report
         self._mark = mark
         self._seen: tuple[float, Breaker] | None = None
+        self._told: dict[str, str] | None = None
 
     def against(self, job: JobFacts) -> str:
         """Why a job may not be moved now, as a clause; empty if it may. Raises SlurmError."""
@@ -76,9 +78,14 @@ class Guard:
             because = "an administrator closed it" if _is_closed(breaker) else "its time is over"
             self._say(f"the circuit breaker is closed: {because}")
             self._report(Happening(Kind.BREAKER_CLOSED, because))
-        files.write_whole(self._memory, json.dumps(now))
+        self._told = now
+        with contextlib.suppress(OSError):
+            files.write_whole(self._memory, json.dumps(now))
+            self._told = None
 
     def _recall(self) -> dict[str, str]:
+        if self._told is not None:
+            return self._told
         try:
             value = json.loads(files.read_whole(self._memory) or "{}")
         except (OSError, ValueError):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import json
 import re
 import time
@@ -14,6 +15,7 @@ from failover_world import House
 from fake_slurmctld import FakeSlurm
 from test_decider import Story
 
+from slurm_failover import files
 from slurm_failover.breaker import FaultNote, Word, read_word, write_notes, write_word
 from slurm_failover.cli import main
 from slurm_failover.commands import breaker as breaker_command
@@ -324,3 +326,22 @@ def test_observe_mode_is_said_first(desk: Desk) -> None:
     shown = desk.type("status")
     assert shown.output.startswith("OBSERVE MODE: nothing is drained, held or moved.\n")
     assert shown.exit_code == 0
+
+
+def test_where_the_disk_is_full_a_job_waits_under_an_open_breaker_and_that_is_told_once(
+    story: Held, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def refuse(path: str, text: str) -> None:
+        if path == str(story.memory):
+            raise OSError(errno.ENOSPC, "No space left on device")
+        write(path, text)
+
+    write = files.write_whole
+    monkeypatch.setattr(files, "write_whole", refuse)
+    monkeypatch.setattr(controller_breaker, "GOOD_FOR", 0.0)
+    label = story.fail_under_open()
+    assert story.record(label).because.startswith("the circuit breaker is open")
+    told, guard = len(story.told), story.guard()
+    for _ in range(3):
+        assert guard.against(story.slurm.job(label))
+    assert len(story.told) == told + 1

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 from dataclasses import replace
 from pathlib import Path
+from unittest.mock import Mock
 
 import pytest
 from click.testing import CliRunner, Result
@@ -233,3 +234,13 @@ def test_a_job_without_an_output_of_its_own_is_told_apart_from_an_odd_file(
     done = show(monkeypatch, tmp_path, slurm=Terminal(tmp_path))
     assert isinstance(done.exception, SourceUnreadable)
     assert "job 7 has no output of its own: one of srun or salloc" in str(done.exception)
+
+
+def test_who_follows_a_log_gets_an_enormous_line_piece_by_piece(tmp_path: Path) -> None:
+    log = tmp_path / "log"
+    log.write_bytes(b"x" * (3 * logs._LONGEST_LINE))
+    gone = Mock(is_alive=lambda: False)
+    with log.open("rb") as file:
+        pieces = list(logs._follow(file.fileno(), 0, gone))
+    assert sum(map(len, pieces)) == 3 * logs._LONGEST_LINE
+    assert max(map(len, pieces)) < 1.1 * logs._LONGEST_LINE

@@ -13,7 +13,7 @@ from click.testing import CliRunner, Result
 from past_site import EVIL, NOW, a_month, a_page
 
 from slurm_failover.cli import main
-from slurm_failover.commands import past
+from slurm_failover.commands import past, report
 from slurm_failover.commands.past import Past
 from slurm_failover.commands.report import NotWritten, make_report, write_page
 from slurm_failover.happening import Kind
@@ -349,3 +349,14 @@ def test_the_command_writes_the_page_and_asks_nothing_where_it_could_not(
     assert slurm.asked == [Span("now-30days", "")]
     assert type_it("--since", "2026-01-01", "--until", "now", "--force").exit_code == 0
     assert slurm.asked[1:] == [Span("2026-01-01", "now")]
+
+
+def test_a_page_takes_no_file_s_place_that_came_in_between(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    page = tmp_path / "page.html"
+    monkeypatch.setattr(report, "_refuse", lambda *_, **__: page.write_text("theirs"))
+    with pytest.raises(NotWritten):
+        write_page(str(page), "ours", force=False)
+    assert page.read_text() == "theirs"
+    assert list(tmp_path.iterdir()) == [page]
