@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 
+from slurm_failover.node import append
 from slurm_failover.node.append import Person, append_as
 
 pytestmark = pytest.mark.skipif(os.geteuid() != 0, reason="becoming someone else needs root")
@@ -73,3 +74,26 @@ def test_a_file_of_a_group_that_is_not_ones_own_is_not_written(home: Path) -> No
     log.chmod(0o660)
     assert append_as(SOMEONE, str(log), "x") != ""
     assert log.read_text() == "kept\n"
+
+
+def test_a_child_that_hangs_in_the_kernel_is_left_behind(monkeypatch: pytest.MonkeyPatch) -> None:
+    killed: list[int] = []
+
+    def still_runs(child: int, flags: int) -> tuple[int, int]:
+        assert flags == os.WNOHANG, "nobody waits for it"
+        assert not killed
+        return 0, 0
+
+    monkeypatch.setattr(os, "waitpid", still_runs)
+    monkeypatch.setattr(os, "kill", lambda child, _: killed.append(child))
+    monkeypatch.setattr(append, "PATIENCE", 0.05)
+    clock = iter(range(1000))
+    monkeypatch.setattr("time.monotonic", lambda: float(next(clock)))
+    monkeypatch.setattr("time.sleep", lambda _: None)
+    assert append._wait(4711, 5.0) is None
+    assert killed == [4711]
+
+
+def test_of_a_device_nothing_is_read(home: Path) -> None:
+    assert append.tail_as(SOMEONE, "/dev/zero") == b""
+    assert append.tail_as(SOMEONE, str(own(home / "log", "a\n"))) == b"a\n"

@@ -10,7 +10,8 @@ from pathlib import Path
 
 import pytest
 
-from slurm_failover.node import attempts
+from slurm_failover.errors import HookEnded
+from slurm_failover.node import attempts, telling
 from slurm_failover.settings.tables import FailoverSettings, Settings
 
 ROOT = Path(__file__).parents[2]
@@ -112,3 +113,18 @@ def test_a_job_that_is_well_imports_nothing_heavy(tmp_path: Path) -> None:
     argv = [sys.executable, "-I", "-S", "-c", code, str(tmp_path)]
     done = subprocess.run(argv, capture_output=True, text=True, check=True)
     assert json.loads(done.stdout) == []
+
+
+@pytest.mark.parametrize(
+    "trouble", [OSError(28, "No space left on device"), HookEnded("time over")], ids=str
+)
+def test_an_end_that_can_not_be_followed_up_is_said_and_no_error(
+    folder: Path, monkeypatch: pytest.MonkeyPatch, trouble: Exception
+) -> None:
+    def fail(*_: object, **__: object) -> None:
+        raise trouble
+
+    monkeypatch.setattr(telling, "follow_up", fail)
+    said: list[str] = []
+    attempts.close_attempt({**TOLD, "SLURM_JOB_EXIT_CODE": "256"}, Settings(), said.append)
+    assert said[0].startswith("job 7: its end is not followed up: ")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import shutil
 import time
 from collections.abc import Callable
@@ -18,7 +19,7 @@ from slurm_failover.breaker.word import OPEN
 from slurm_failover.errors import HookEnded, SlurmUnavailable, SourceUnreadable
 from slurm_failover.evidence import read_evidence
 from slurm_failover.model import JobCause, JobFacts
-from slurm_failover.node import attempts, memory
+from slurm_failover.node import attempts, memory, stops
 from slurm_failover.node.checks import NodeChecks
 from slurm_failover.settings.protection import MetricsSettings
 from slurm_failover.settings.tables import Settings, SlurmSettings, SourceSettings, StateSettings
@@ -438,15 +439,66 @@ def test_a_first_look_leaves_the_old_records_of_a_log_alone(node: Node) -> None:
     assert node.reason == ""
 
 
+@pytest.mark.parametrize("look", ["check_health", "check_job_end"])
 def test_after_a_reboot_every_record_since_boot_is_new(
-    node: Node, monkeypatch: pytest.MonkeyPatch
+    node: Node, monkeypatch: pytest.MonkeyPatch, look: str
 ) -> None:
+    node.run_job("not flagged")
     node.record("Xid of no number", priority=6)
     assert not node.checks().check_health()
     monkeypatch.setattr(kmsg, "boot_id", lambda *_: "another boot")
     node.log.write_text("")
     node.record(LOST, age=3000)
-    assert node.checks().check_health()
+    assert getattr(node.checks(), look)()
+
+
+def test_a_health_check_tells_of_the_end_that_an_epilog_could_not_tell_of(
+    node: Node, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def be_silent(*_: object) -> None:
+        raise SlurmUnavailable("Socket timed out")
+
+    monkeypatch.setattr("slurm_failover.node.untold.start_detached", lambda *_: None)
+    label = node.run_job()
+    node.record(LOST)
+    with monkeypatch.context() as while_silent:
+        while_silent.setattr(node.slurm, "update_node", be_silent)
+        node.end_job(label)
+    node.slurm.end_epilog(label, "n1")
+    for left in (node.ledger.parent / "ends").iterdir():
+        os.utime(left, (0, 0))
+    node.checks().check_health()
+    assert node.causes() == [JobCause.HARDWARE]
+
+
+def test_a_health_check_waits_again_for_a_grace_that_nobody_waits_out(
+    node: Node, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(stops, "FOLDER", str(tmp_path / "stops"))
+    begun: list[dict[str, str]] = []
+    monkeypatch.setattr(
+        "slurm_failover.node.checkpoint.start_detached", lambda _, told: begun.append(told)
+    )
+    stop = stops.Stop("7", 5.0, 9.0)
+    stops.write_stop(stop)
+    assert not node.checks().check_health()
+    assert [list(told.values()) for told in begun] == [[stop.path]]
+
+
+def test_without_a_boot_id_no_record_can_be_dated_and_there_is_no_verdict(
+    node: Node, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(kmsg, "boot_id", lambda *_: "")
+    node.record(LOST)
+    with pytest.raises(SourceUnreadable, match="boot id"):
+        node.checks().check_health()
+
+
+def test_where_the_kernels_log_can_not_be_read_the_journal_is(node: Node) -> None:
+    sources = replace(node.settings.sources, kmsg="/nowhere", journalctl="/bin/true")
+    node.settings = replace(node.settings, sources=sources)
+    with pytest.raises(SourceUnreadable, match="the journal holds no message of the kernel"):
+        node.checks().check_health()
 
 
 def test_no_reboot_ends_the_wait_for_the_drain_of_what_has_to_be_replaced(

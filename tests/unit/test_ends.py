@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import os
 import stat
 import time
@@ -9,6 +10,7 @@ from pathlib import Path
 
 import pytest
 
+from slurm_failover import files
 from slurm_failover.node import ends
 
 TOLD = {
@@ -55,3 +57,15 @@ def test_a_damaged_file_is_a_value_error(tmp_path: Path, text: str) -> None:
     (tmp_path / "end").write_text(text)
     with pytest.raises(ValueError, match=r"."):
         ends.read_end(str(tmp_path / "end"))
+
+
+def test_a_file_that_can_not_be_taken_away_stays(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def refuse(_: str) -> None:
+        raise OSError(errno.EROFS, "Read-only file system")
+
+    path = ends.leave_end(str(tmp_path), TOLD)
+    monkeypatch.setattr(files, "remove", refuse)
+    ends.drop_end(path)
+    assert Path(path).exists()

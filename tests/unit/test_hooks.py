@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import json
 import os
 import signal
@@ -372,3 +373,12 @@ def test_a_queue_that_the_shell_takes_from_settings_as_nobody_else_does_is_told(
         monkeypatch.setenv(name, text)
     assert hooks.main(["prolog_slurmctld"]) == 0
     assert any(f"the hooks' shell takes {queue} for " in line for line in site.said()) is not agrees
+
+
+def test_a_hook_without_a_handle_left_goes_on(monkeypatch: pytest.MonkeyPatch) -> None:
+    def refuse(*_: object) -> int:
+        raise OSError(errno.EMFILE, "Too many open files")
+
+    with monkeypatch.context() as without_handles:
+        without_handles.setattr(os, "open", refuse)
+        hooks.let_go_of_output()

@@ -119,6 +119,13 @@ def test_a_job_is_not_flagged_by_a_record_in_its_comment(scene: Scene) -> None:
     assert scene.slurm.job(label).states == {"RUNNING"}
 
 
+def test_of_a_job_that_it_does_not_stop_no_node_says_that_it_did(scene: Scene) -> None:
+    scene.run("")
+    scene.respond(HARDWARE)
+    [entry] = read_evidence("n1", scene.slurm.peek_node("n1").extra)
+    assert (entry.cause, entry.requeued) == (JobCause.HARDWARE, False)
+
+
 def test_all_flagged_jobs_that_a_fault_hit_are_stopped(scene: Scene) -> None:
     labels = [scene.slurm.submit("failover") for _ in range(3)]
     for label in labels:  # The fake gives a whole node to each.

@@ -84,6 +84,24 @@ def test_a_stop_without_a_process_is_left_and_one_with_a_process_is_not(node: No
     assert node.slurm.job(node.label).held_by_requeue
 
 
+def test_a_job_is_stopped_after_its_grace_also_where_slurm_was_silent_for_a_while(
+    node: Node, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    ask, silent = node.slurm.job, [SlurmUnavailable("no answer")]
+
+    def answer(label: str) -> JobFacts:
+        if silent:
+            raise silent.pop()
+        return ask(label)
+
+    node.stop()
+    let_grace_pass(node)
+    monkeypatch.setattr(node.slurm, "job", answer)
+    node.wait_out()
+    assert silent == []
+    assert node.slurm.job(node.label).held_by_requeue
+
+
 def test_stopped_twice_a_job_is_asked_once_and_has_one_grace(node: Node) -> None:
     node.stop()
     before = stops.read_stop(node.started[0])

@@ -194,6 +194,15 @@ def test_records_that_were_judged_before_the_start_are_not_judged_again(node: No
     assert node.caught() == [LOST % 7]
 
 
+def test_after_a_reboot_what_an_earlier_boot_judged_hides_no_record(node: Node) -> None:
+    node.write(LOST % 1)
+    node.ledger = Ledger(boot="an earlier boot", cursor=9000)
+    intake = Intake(str(node.folder), ANCHORS, BOOT, -1)
+    assert intake.take([LOST % 1])
+    assert not intake.is_judged(node.ledger)
+    assert intake.is_judged(Ledger(boot=BOOT, cursor=9000))
+
+
 def test_what_was_caught_outlives_its_watcher_and_the_kernels_own_log(node: Node) -> None:
     node.start()
     node.end(LOOK)
