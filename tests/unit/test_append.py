@@ -86,7 +86,6 @@ def test_a_child_that_hangs_in_the_kernel_is_left_behind(monkeypatch: pytest.Mon
 
     monkeypatch.setattr(os, "waitpid", still_runs)
     monkeypatch.setattr(os, "kill", lambda child, _: killed.append(child))
-    monkeypatch.setattr(append, "PATIENCE", 0.05)
     clock = iter(range(1000))
     monkeypatch.setattr("time.monotonic", lambda: float(next(clock)))
     monkeypatch.setattr("time.sleep", lambda _: None)
@@ -94,6 +93,7 @@ def test_a_child_that_hangs_in_the_kernel_is_left_behind(monkeypatch: pytest.Mon
     assert killed == [4711]
 
 
-def test_of_a_device_nothing_is_read(home: Path) -> None:
+def test_of_a_device_nothing_is_read(home: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(append, "PATIENCE", 60.0)
     assert append.tail_as(SOMEONE, "/dev/zero") == b""
     assert append.tail_as(SOMEONE, str(own(home / "log", "a\n"))) == b"a\n"
