@@ -23,6 +23,7 @@ from slurm_failover.holding import job_gpus
 from slurm_failover.metrics import Metrics
 from slurm_failover.model import Evidence, JobCause
 from slurm_failover.node.clock import clock_was_set
+from slurm_failover.node.memory import LOCK_PATIENCE
 from slurm_failover.node.remember import read_devices
 from slurm_failover.node.respond import is_ours_to_stop
 from slurm_failover.node.stopping import stop_now
@@ -37,7 +38,7 @@ from slurm_failover.suspicion import Quiet, follow_idle, quiet_since, suspect, w
 if TYPE_CHECKING:
     from slurm_failover.attribution import Device
     from slurm_failover.gres import GresSlot
-    from slurm_failover.model import JobFacts, NodeFacts
+    from slurm_failover.model import JobFacts
     from slurm_failover.node.ledger import Ledger
     from slurm_failover.settings.tables import Settings
     from slurm_failover.slurm.client import Slurm
@@ -174,10 +175,7 @@ class Suspicion:
         return suspect(job, slurm.nodes(job.nodes)) is not None
 
     def _leave(self, slurm: Slurm, words: Sequence[Quiet]) -> None:
-        facts = slurm.nodes(self._node)[0]
-        extra = write_quiet(facts.extra, words)
-        if extra != facts.extra:
-            slurm.update_node(self._node, NodeChange(extra=extra))
+        self._rewrite(slurm, lambda extra: write_quiet(extra, words))
 
     def _tell(self, slurm: Slurm, job: JobFacts, since: float) -> None:
         idle = f"its GPUs are idle, and its log has not grown, for {self._now - since:.0f} s"
@@ -189,7 +187,6 @@ class Suspicion:
 
     def _move(self, slurm: Slurm, job: JobFacts, because: str) -> None:
         """Have the controller move the job: it counts as a retry, and no node is to blame."""
-        facts: NodeFacts = slurm.nodes(self._node)[0]
         entry = Evidence(
             node=self._node,
             job_id=job.job_id,
@@ -199,15 +196,26 @@ class Suspicion:
             time=self._now,
             requeued=self._settings.failover.mode == "act",
         )
-        extra = write_evidence(facts.extra, self._node, [entry], self._now)
-        full = tell_dropped(facts.extra, extra)
-        if full:
-            self._say(full)
-        slurm.update_node(self._node, NodeChange(extra=extra))
+
+        def leave_word(before: str) -> str:
+            extra = write_evidence(before, self._node, [entry], self._now)
+            if full := tell_dropped(before, extra):
+                self._say(full)
+            return extra
+
+        self._rewrite(slurm, leave_word)
         try:
             stop_now(slurm, job.label, job.start, self._say)
         except SlurmError as error:
             self._say(f"job {job.label} runs on: {error}")
+
+    def _rewrite(self, slurm: Slurm, change: Callable[[str], str]) -> None:
+        """Change the node's Extra under its lock: no word of an Epilog gets lost in between."""
+        with files.locked(f"{self._settings.state.directory}/node/lock", LOCK_PATIENCE):
+            before = slurm.nodes(self._node)[0].extra
+            extra = change(before)
+            if extra != before:
+                slurm.update_node(self._node, NodeChange(extra=extra))
 
     def _recall(self) -> State:
         try:

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 from fake_slurmctld import FakeSlurm
 
-from slurm_failover import evidence
+from slurm_failover import evidence, files
 from slurm_failover.evidence import read_evidence, write_evidence
 from slurm_failover.model import Evidence, JobCause
 from slurm_failover.node import launch, launcher
@@ -259,3 +259,19 @@ def test_the_others_speak_if_none_of_the_first_did() -> None:
 def test_word_on_another_attempt_or_of_another_cause_is_not_this_one() -> None:
     assert not asked("n17", "n2", about=replace(entry_of("n2"), start=START - 100.0))[0]
     assert not asked("n17", "n2", about=replace(entry_of("n2"), cause=JobCause.UNKNOWN))[0]
+
+
+def test_the_word_on_an_image_is_written_under_the_nodes_lock(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    slurm, alone = FakeSlurm(), list[bool]()
+
+    def look_for_the_lock(*_: object) -> None:
+        with files.locked(str(tmp_path / "node" / "lock"), 0) as free:
+            alone.append(not free)
+
+    monkeypatch.setattr(slurm, "update_node", look_for_the_lock)
+    entry = Evidence("n1", 7, 5.0, JobCause.IMAGE_PULL, "no such image", 9.0)
+    settings = replace(Settings(), state=StateSettings(directory=str(tmp_path)))
+    launch._leave_word(slurm, entry, settings, pytest.fail)
+    assert alone == [True]

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 from fake_slurmctld import FakeSlurm
 
-from slurm_failover import evidence
+from slurm_failover import evidence, files
 from slurm_failover.attribution import Device
 from slurm_failover.evidence import read_evidence, write_evidence
 from slurm_failover.gres import GresSlot
@@ -22,6 +22,7 @@ from slurm_failover.policy import Action, decide
 from slurm_failover.record import Attempt, Record
 from slurm_failover.settings.protection import SuspicionSettings
 from slurm_failover.settings.tables import Settings, StateSettings
+from slurm_failover.slurm.client import NodeChange
 from slurm_failover.suspicion import (
     Quiet,
     follow_idle,
@@ -251,6 +252,24 @@ def test_where_the_site_says_so_the_job_is_stopped_with_a_word_to_the_controller
     node = scene.slurm.peek_node("n1")
     [entry] = read_evidence("n1", node.extra)
     assert (entry.cause, entry.requeued, node.reason) == (JobCause.HUNG, True, "")
+
+
+def test_what_is_left_in_slurm_is_written_under_the_nodes_lock(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    scene = Scene(tmp_path, monkeypatch, "requeue")
+    scene.run()
+    update, alone = scene.slurm.update_node, list[bool]()
+
+    def look_for_the_lock(name: str, change: NodeChange) -> None:
+        with files.locked(str(tmp_path / "node" / "lock"), 0) as free:
+            alone.append(not free)
+        update(name, change)
+
+    monkeypatch.setattr(scene.slurm, "update_node", look_for_the_lock)
+    scene.look()
+    scene.look()
+    assert alone == [True, True], "the word that it is quiet, and the one that it was stopped"
 
 
 def test_a_stop_whose_word_pushes_out_others_says_so_in_the_log(
