@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from types import SimpleNamespace
 
 import pytest
 from fake_slurmctld import FakeSlurm
 
+from slurm_failover.errors import SlurmUnavailable
+from slurm_failover.model import JobFacts
 from slurm_failover.node import attempts, checkpoint, stopping, telling
 from slurm_failover.node.append import Person
 from slurm_failover.policy import Action
@@ -65,6 +67,21 @@ def test_a_verdict_that_takes_long_is_looked_for_ever_more_seldom(
     assert pauses[0] < 3 < pauses[1]
     assert len(pauses) < 12
     assert slurm.calls == ["jobs"] * len(pauses)
+
+
+def test_a_verdict_is_looked_for_also_after_slurm_did_not_answer(
+    slurm: FakeSlurm, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    slurm.submit("failover")
+    ask, silent = slurm.jobs, [SlurmUnavailable("Socket timed out")]
+
+    def answer(names: Collection[str]) -> list[JobFacts]:
+        if silent:
+            raise silent.pop()
+        return ask(names)
+
+    monkeypatch.setattr(slurm, "jobs", answer)
+    assert len(look(monkeypatch, follow(monkeypatch, moves=False))) > 2
 
 
 def test_the_verdict_on_a_job_of_a_broken_node_is_looked_for_late_since_it_most_likely_moves(

@@ -8,16 +8,19 @@ import threading
 import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
+from unittest.mock import Mock
 
 import pytest
 
+from slurm_failover.node import service
 from slurm_failover.node.ask import Desk, Question, ask_watcher
 from slurm_failover.node.caught import is_watched, read_caught
 from slurm_failover.node.intake import Intake
-from slurm_failover.node.ledger import Ledger
+from slurm_failover.node.ledger import Ledger, write_ledger
 from slurm_failover.node.schedule import Schedule
 from slurm_failover.node.systemd import notify
 from slurm_failover.node.watch import FAULTS, LOOK, Ears, Watcher
+from slurm_failover.settings.tables import Settings, StateSettings
 from slurm_failover.sources.follow import follow
 
 ANCHORS = (b"NVRM:", b"Link down")
@@ -192,6 +195,19 @@ def test_records_that_were_judged_before_the_start_are_not_judged_again(node: No
     assert node.ask() == "clean"
     assert node.checks.started == [LOOK]
     assert node.caught() == [LOST % 7]
+
+
+def test_a_watcher_begins_after_a_reboot_with_the_first_record(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    made: list[Intake] = []
+    monkeypatch.setattr(service, "Watcher", lambda intake, *_, **__: made.append(intake))
+    memory = tmp_path / "node" / "ledger.json"
+    memory.parent.mkdir()
+    memory.write_text(write_ledger(Ledger(boot="an earlier boot", cursor=9000)))
+    settings = Settings(state=StateSettings(directory=str(tmp_path)))
+    service.make_watcher(settings, print, "hooks.py", Mock(), str(tmp_path))
+    assert made[0].take([LOST % 1])
 
 
 def test_after_a_reboot_what_an_earlier_boot_judged_hides_no_record(node: Node) -> None:
