@@ -198,11 +198,11 @@ def _size(word: Evidence) -> int:
 
 
 def _add_dropped(before: Dropped | None, word: Evidence, now: float) -> Dropped:
-    gone = Dropped(word.start, word.start, now, word.requeued)
-    if before is None:
-        return gone
-    first, last = min(before.first, gone.first), max(before.last, gone.last)
-    return Dropped(first, last, now, before.stopped or gone.stopped)
+    first, last, stopped = word.start, word.start, word.requeued
+    if before is not None:
+        first, last = min(before.first, first), max(before.last, last)
+        stopped = stopped or before.stopped
+    return Dropped(first, last, now, stopped)
 
 
 def _merge(old: Evidence, new: Evidence) -> Evidence:

@@ -7,6 +7,7 @@ from dataclasses import replace
 
 import pytest
 
+from slurm_failover import evidence
 from slurm_failover.evidence import (
     KEEP_FOR,
     KEEP_OTHERS,
@@ -185,3 +186,12 @@ def test_only_true_says_that_a_node_requeued_the_job() -> None:
     whole = json.loads(write("", "n1", [ENTRY], NOW))
     whole["slurm-failover"]["jobs"][0]["requeued"] = "yes"
     assert not read_evidence("n1", json.dumps(whole))[0].requeued
+
+
+def test_an_extra_is_never_longer_than_its_bound(monkeypatch: pytest.MonkeyPatch) -> None:
+    words = [replace(ENTRY, job_id=42 + n) for n in range(30)]
+    for bound in range(600, 1200, 7):
+        monkeypatch.setattr(evidence, "LONGEST_EXTRA", bound)
+        extra = write('{"theirs":"x"}', "n1", words, NOW)
+        assert len(extra) <= bound
+        assert 0 < len(read_evidence("n1", extra)) < len(words)
