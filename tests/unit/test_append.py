@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import pwd
 from pathlib import Path
 
 import pytest
@@ -97,3 +98,17 @@ def test_of_a_device_nothing_is_read(home: Path, monkeypatch: pytest.MonkeyPatch
     monkeypatch.setattr(append, "PATIENCE", 60.0)
     assert append.tail_as(SOMEONE, "/dev/zero") == b""
     assert append.tail_as(SOMEONE, str(own(home / "log", "a\n"))) == b"a\n"
+
+
+@pytest.mark.parametrize("known", [True, False], ids=["a user here", "a user id alone"])
+def test_whoever_is_written_for_has_their_groups_and_no_other(
+    monkeypatch: pytest.MonkeyPatch, known: bool
+) -> None:
+    done: list[object] = []
+    for name in ("initgroups", "setgroups", "setgid", "setuid"):
+        monkeypatch.setattr(os, name, lambda *what, name=name: done.append((name, *what)))
+    person = SOMEONE if known else Person(4_000_000, 7)
+    append._become(person)
+    name = pwd.getpwuid(SOMEONE.uid).pw_name
+    groups = ("initgroups", name, SOMEONE.gid) if known else ("setgroups", [7])
+    assert done == [groups, ("setgid", person.gid), ("setuid", person.uid)]
