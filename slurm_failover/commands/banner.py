@@ -23,7 +23,8 @@ def ask_nodes(slurm: Slurm) -> list[NodeFacts]:
     try:
         return slurm.nodes()
     except NotPermitted as error:
-        say_to_terminal(f"without what nodes tell, which Slurm does not show you: {error}")
+        missing = "without what nodes tell, also of the circuit breaker"
+        say_to_terminal(f"{missing}: Slurm does not show you any: {error}")
         return []
 
 

@@ -699,7 +699,7 @@ def test_where_slurm_shows_no_nodes_status_tells_of_jobs_and_not_what_nodes_woul
     told = terminal.type("status", label)
     assert told.exit_code == 0
     assert "no start of it is recorded: reconcile takes it up if its node did that" in told.output
-    assert "without what nodes tell, which Slurm does not show you" in told.output
+    assert "without what nodes tell, also of the circuit breaker" in told.output
     assert "scontrol release" not in told.output
     assert label in terminal.type("status").output
 
